@@ -1,0 +1,68 @@
+//! Local files, read whole.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// Replaces the contents of `buffer` with the file's, reusing its capacity: once buffers have grown to
+/// the size of the files, reading allocates nothing.
+///
+/// `admit` is told the file's size before anything is read and may wait or refuse; this is where the
+/// limit on bytes in flight is kept.
+pub fn read_file(path: &Path, buffer: &mut Vec<u8>, admit: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+    let mut file = File::open(path).map_err(|e| Error::io("open the file", path, e))?;
+    let stat = file.metadata().map_err(|e| Error::io("read the size of the file", path, e))?;
+    if stat.is_dir() {
+        return Err(Error::config("expected a file, found a folder").at(path));
+    }
+    admit(stat.len()).map_err(|e| e.at(path))?;
+    buffer.clear();
+    buffer.reserve(stat.len() as usize + 1);
+    // With one spare byte, one read gets the file and the next, which finds the end, need not grow.
+    file.by_ref().take(u64::MAX).read_to_end(buffer).map_err(|e| Error::io("read the file", path, e))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn a_buffer_is_reused_and_holds_just_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        let (long, short) = (root.path().join("long"), root.path().join("short"));
+        std::fs::write(&long, vec![7; 100_000]).unwrap();
+        std::fs::write(&short, b"abc").unwrap();
+        let mut buffer = Vec::new();
+        read_file(&long, &mut buffer, |_| Ok(())).unwrap();
+        assert_eq!(buffer.len(), 100_000);
+        let capacity = buffer.capacity();
+        read_file(&short, &mut buffer, |bytes| {
+            assert_eq!(bytes, 3);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((buffer.as_slice(), buffer.capacity()), (&b"abc"[..], capacity));
+    }
+
+    #[test]
+    fn a_file_that_vanished_is_named() {
+        let error = read_file(Path::new("/nowhere/cat.jpg"), &mut Vec::new(), |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound);
+        assert!(error.to_string().contains("/nowhere/cat.jpg"), "{error}");
+    }
+
+    #[test]
+    fn a_refused_size_reads_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        std::fs::write(&path, b"abc").unwrap();
+        let mut buffer = vec![1];
+        let refusal = read_file(&path, &mut buffer, |_| Err(Error::new(Kind::OverBudget, "too much"))).unwrap_err();
+        assert_eq!(refusal.kind(), Kind::OverBudget);
+        assert_eq!(buffer, [1]);
+    }
+}

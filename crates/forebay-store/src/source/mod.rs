@@ -1,0 +1,5 @@
+//! Where bytes come from.
+
+mod local;
+
+pub use local::read_file;
