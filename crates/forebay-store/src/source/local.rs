@@ -6,23 +6,24 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// Replaces the contents of `buffer` with the file's, reusing its capacity: once buffers have grown to
-/// the size of the files, reading allocates nothing.
+/// Reads a file into the buffer that `admit` gives for its size, reusing its capacity: once buffers have
+/// grown to the size of the files, reading allocates nothing.
 ///
-/// `admit` is told the file's size before anything is read and may wait or refuse; this is where the
-/// limit on bytes in flight is kept.
-pub fn read_file(path: &Path, buffer: &mut Vec<u8>, admit: impl FnOnce(u64) -> Result<()>) -> Result<()> {
-    let mut file = File::open(path).map_err(|e| Error::io("open the file", path, e))?;
+/// `admit` is told the size before anything is read and may wait or refuse; this is where the limit on
+/// bytes in flight is kept.
+pub fn read_file(path: &Path, admit: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    let file = File::open(path).map_err(|e| Error::io("open the file", path, e))?;
     let stat = file.metadata().map_err(|e| Error::io("read the size of the file", path, e))?;
     if stat.is_dir() {
         return Err(Error::config("expected a file, found a folder").at(path));
     }
-    admit(stat.len()).map_err(|e| e.at(path))?;
+    let mut buffer = admit(stat.len()).map_err(|e| e.at(path))?;
     buffer.clear();
-    buffer.reserve(stat.len() as usize + 1);
-    // With one spare byte, one read gets the file and the next, which finds the end, need not grow.
-    file.by_ref().take(u64::MAX).read_to_end(buffer).map_err(|e| Error::io("read the file", path, e))?;
-    Ok(())
+    // With one spare byte, the read that finds the end need not grow the buffer. A file that grows
+    // meanwhile is cut where it ended when it was admitted.
+    buffer.reserve_exact(stat.len() as usize + 1);
+    file.take(stat.len()).read_to_end(&mut buffer).map_err(|e| Error::io("read the file", path, e))?;
+    Ok(buffer)
 }
 
 #[cfg(test)]
@@ -36,21 +37,20 @@ mod tests {
         let (long, short) = (root.path().join("long"), root.path().join("short"));
         std::fs::write(&long, vec![7; 100_000]).unwrap();
         std::fs::write(&short, b"abc").unwrap();
-        let mut buffer = Vec::new();
-        read_file(&long, &mut buffer, |_| Ok(())).unwrap();
+        let buffer = read_file(&long, |_| Ok(Vec::new())).unwrap();
         assert_eq!(buffer.len(), 100_000);
         let capacity = buffer.capacity();
-        read_file(&short, &mut buffer, |bytes| {
+        let buffer = read_file(&short, |bytes| {
             assert_eq!(bytes, 3);
-            Ok(())
-        })
-        .unwrap();
+            Ok(buffer)
+        });
+        let buffer = buffer.unwrap();
         assert_eq!((buffer.as_slice(), buffer.capacity()), (&b"abc"[..], capacity));
     }
 
     #[test]
     fn a_file_that_vanished_is_named() {
-        let error = read_file(Path::new("/nowhere/cat.jpg"), &mut Vec::new(), |_| Ok(())).unwrap_err();
+        let error = read_file(Path::new("/nowhere/cat.jpg"), |_| Ok(Vec::new())).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound);
         assert!(error.to_string().contains("/nowhere/cat.jpg"), "{error}");
     }
@@ -60,9 +60,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");
         std::fs::write(&path, b"abc").unwrap();
-        let mut buffer = vec![1];
-        let refusal = read_file(&path, &mut buffer, |_| Err(Error::new(Kind::OverBudget, "too much"))).unwrap_err();
+        let refusal = read_file(&path, |_| Err(Error::new(Kind::OverBudget, "too much"))).unwrap_err();
         assert_eq!(refusal.kind(), Kind::OverBudget);
-        assert_eq!(buffer, [1]);
     }
 }
