@@ -1,5 +1,6 @@
 //! Listings and plans.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,14 +23,15 @@ impl Folder {
     }
 
     #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)] // Python hands over lists
     fn listed(classes: Vec<String>, samples: Vec<(PathBuf, u32)>) -> Self {
         let samples = samples.iter().map(|(path, label)| (path.as_path(), *label));
         Folder(Arc::new(format::Folder::from_listing("", classes, samples)))
     }
 
     #[getter]
-    fn root(&self) -> PathBuf {
-        self.0.root().to_owned()
+    fn root(&self) -> OsString {
+        self.0.root().as_os_str().to_owned()
     }
 
     #[getter]
@@ -41,9 +43,9 @@ impl Folder {
         self.0.len()
     }
 
-    fn path(&self, index: u64) -> PyResult<PathBuf> {
+    fn path(&self, index: u64) -> PyResult<OsString> {
         self.check(index)?;
-        Ok(self.0.path(index))
+        Ok(self.0.path(index).into_os_string())
     }
 
     fn label(&self, index: u64) -> PyResult<u32> {

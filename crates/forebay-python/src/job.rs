@@ -1,5 +1,6 @@
 //! Loaders, jobs and batches.
 
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -60,7 +61,7 @@ pub(crate) struct Job {
 #[pymethods]
 impl Job {
     #[new]
-    #[pyo3(signature = (loader, *, seed, epoch, lookahead, in_order, on_error, error_budget, plan=None, feed=None, timeout=0.0))]
+    #[pyo3(signature = (loader, *, seed, epoch, lookahead, in_order, on_error, error_budget, plan=None, feed=None, start=0, timeout=0.0))]
     #[allow(clippy::too_many_arguments)] // keywords of a Python constructor
     fn new(
         py: Python<'_>,
@@ -73,6 +74,7 @@ impl Job {
         error_budget: u64,
         plan: Option<&Plan>,
         feed: Option<Py<PyAny>>,
+        start: u64,
         timeout: f64,
     ) -> PyResult<Self> {
         let on_error = match on_error {
@@ -84,7 +86,7 @@ impl Job {
         if plan.is_some() == feed.is_some() {
             return Err(config(py, "a job follows a plan or is fed, one of the two"));
         }
-        let spec = engine::JobSpec { seed, epoch, lookahead, in_order, on_error };
+        let spec = engine::JobSpec { seed, epoch, lookahead, in_order, on_error, start };
         let job = engine::Job::new(&loader.0, spec, plan.map(|plan| plan.0.clone())).map_err(|e| raise(py, &e))?;
         Ok(Job {
             watch: OfThisProcess::new(job.watch()),
@@ -130,9 +132,9 @@ impl Job {
         Ok(all)
     }
 
-    fn losses(&self) -> Vec<(u64, std::path::PathBuf, Option<u64>, String)> {
+    fn losses(&self) -> Vec<(u64, OsString, Option<u64>, String)> {
         let losses = self.watch.losses().into_iter();
-        losses.map(|loss| (loss.sample, loss.path, loss.replaced_by, loss.reason)).collect()
+        losses.map(|loss| (loss.sample, loss.path.into_os_string(), loss.replaced_by, loss.reason)).collect()
     }
 
     fn cancel(&self) {
