@@ -133,11 +133,14 @@ def files() -> dict[str, bytes]:
     out["gif-first-frame-smaller"] = gif[:6] + larger + gif[10:]
     gif = out["gif-clear"]
     out["gif-clear-first-frame-smaller"] = gif[:6] + larger + gif[10:]
+    gif = out["gif"]
+    out["gif-first-frame-larger"] = gif[:6] + struct.pack("<HH", 100, 90) + gif[10:]
     width, height = colour.size
     out["pbm"] = encode(grey.convert("1"), "PPM")
     out["pgm"] = encode(grey, "PPM")
     out["ppm"] = encode(colour, "PPM")
     out["pgm-16-bit"] = f"P5 {width} {height} 65535\n".encode() + (levels * 257).astype(">u2").tobytes()
+    out["pgm-10-bit"] = f"P5 {width} {height} 1023\n".encode() + levels.astype(">u2").tobytes()
     out["ppm-16-bit"] = f"P6 {width} {height} 65535\n".encode() + wide.astype(">u2").tobytes()
     out["pgm-31-levels"] = f"P5 {width} {height} 31\n".encode() + (levels >> 3).astype("u1").tobytes()
     out["ppm-31-levels"] = f"P6 {width} {height} 31\n".encode() + (wide >> 11).astype("u1").tobytes()

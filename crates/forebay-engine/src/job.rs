@@ -35,7 +35,7 @@ use crate::metrics::{Metrics, Stats, Step};
 use crate::prepare::Scratch;
 
 /// What a job is asked for, beside its plan.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct JobSpec {
     /// Keys the augmentation, with the epoch and the sample.
     pub seed: u64,
@@ -47,11 +47,13 @@ pub struct JobSpec {
     pub in_order: bool,
     /// What happens when a sample cannot be prepared.
     pub on_error: OnError,
+    /// The position that a [fed](Job::feed) walk starts at, for resuming; a plan has its own start.
+    pub start: u64,
 }
 
 impl Default for JobSpec {
     fn default() -> Self {
-        JobSpec { seed: 0, epoch: 0, lookahead: 2, in_order: true, on_error: OnError::Raise }
+        JobSpec { seed: 0, epoch: 0, lookahead: 2, in_order: true, on_error: OnError::Raise, start: 0 }
     }
 }
 
@@ -90,7 +92,7 @@ pub struct Job {
 #[derive(Debug)]
 enum Plan {
     /// The keyed order.
-    Keyed { batches: Batches, samples: Vec<u64> },
+    Keyed { batches: Box<Batches>, samples: Vec<u64> },
     /// The consumer names them, by [`Job::feed`].
     Fed { pending: Option<Vec<u64>>, position: u64, ended: bool },
 }
@@ -110,8 +112,8 @@ impl Job {
         };
         let arrangement = if spec.in_order { Arrangement::InOrder } else { Arrangement::AsComplete };
         let plan = match batches {
-            Some(batches) => Plan::Keyed { batches, samples: Vec::new() },
-            None => Plan::Fed { pending: None, position: 0, ended: false },
+            Some(batches) => Plan::Keyed { batches: Box::new(batches), samples: Vec::new() },
+            None => Plan::Fed { pending: None, position: spec.start, ended: false },
         };
         Ok(Job {
             plan,

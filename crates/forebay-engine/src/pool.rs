@@ -79,10 +79,10 @@ fn read(offered: &Receiver<Arc<Assembly>>, arrivals: &Sender<Fetched>, stock: &S
     let mut path = std::path::PathBuf::new();
     for assembly in offered {
         while let Some(slot) = assembly.claim() {
-            if let Some(fetched) = fetch::fetch(&assembly, slot, stock, &mut path) {
-                if arrivals.send(fetched).is_err() {
-                    return;
-                }
+            if let Some(fetched) = fetch::fetch(&assembly, slot, stock, &mut path)
+                && arrivals.send(fetched).is_err()
+            {
+                return;
             }
         }
     }

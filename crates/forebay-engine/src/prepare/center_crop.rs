@@ -60,3 +60,42 @@ impl fmt::Display for CenterCrop {
         write!(f, "center_crop({})", size_text(self.size))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Grid, assert_written, decoded, normalized, refusal};
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_promised() {
+        assert_written(&decoded(), CenterCrop { size: (224, 224) }, "center_crop(224)", 0xed6c_b77f_d33c_c842);
+        assert_written(&decoded(), CenterCrop { size: (7, 9) }, "center_crop((7, 9))", 0xa399_1dc0_d6cf_8778);
+    }
+
+    #[test]
+    fn it_needs_levels_and_promises_its_size() {
+        let text = refusal(&normalized(), CenterCrop { size: (4, 4) });
+        assert_eq!(
+            text,
+            "center_crop() works on 8-bit levels but comes after normalize() or to(); move center_crop() before them"
+        );
+        assert_eq!(decoded().then(CenterCrop { size: (4, 6) }).unwrap().form().size, Some((4, 6)));
+    }
+
+    #[test]
+    fn the_middle_is_rounded_as_python_rounds() {
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(half_to_even), [0, 0, 1, 2, 2, 2, 3, 4]);
+        let grid = Grid::noise(9, 6, 0);
+        let got = grid.after(&CenterCrop { size: (3, 4) }, 0);
+        assert_eq!(got, grid.crop(Rect { x: 2, y: 2, width: 4, height: 3 }));
+    }
+
+    #[test]
+    fn beyond_the_picture_there_is_black_most_of_it_after() {
+        let grid = Grid::noise(3, 8, 0);
+        let got = grid.after(&CenterCrop { size: (4, 6) }, 0);
+        let expected =
+            Grid::new(6, 4, |x, y| if (1..4).contains(&x) { grid.at(x - 1, y + 2) } else { [0; 3] });
+        assert_eq!(got, expected);
+    }
+}

@@ -160,3 +160,98 @@ impl fmt::Display for ColorJitter {
         write!(f, "color_jitter({})", changes.join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Grid, assert_written, decoded, normalized, refusal};
+    use super::*;
+
+    const NOTHING: ColorJitter = ColorJitter { brightness: SAME, contrast: SAME, saturation: SAME, hue: STILL };
+
+    #[test]
+    fn it_is_written_as_promised() {
+        assert_written(&decoded(), NOTHING, "color_jitter()", 0xec46_7980_a217_d7be);
+        assert_written(
+            &decoded(),
+            ColorJitter { brightness: (0.6, 1.4), contrast: (0.5, 1.5), saturation: (0.0, 2.0), hue: (-0.1, 0.1) },
+            "color_jitter(brightness=(0.6, 1.4), contrast=(0.5, 1.5), saturation=(0.0, 2.0), hue=(-0.1, 0.1))",
+            0x2bb9_361c_aad0_c652,
+        );
+    }
+
+    #[test]
+    fn ranges_it_cannot_draw_from_are_refused() {
+        for range in [(-0.1, 1.0), (1.5, 0.5), (f64::NAN, 1.0), (0.5, f64::INFINITY)] {
+            for (name, jitter) in [
+                ("brightness", ColorJitter { brightness: range, ..NOTHING }),
+                ("contrast", ColorJitter { contrast: range, ..NOTHING }),
+                ("saturation", ColorJitter { saturation: range, ..NOTHING }),
+            ] {
+                let (low, high) = range;
+                assert_eq!(
+                    refusal(&decoded(), jitter),
+                    format!(
+                        "color_jitter(): {name}=({low}, {high}) is not a range it can draw from; \
+                         give positive factors, the smaller first"
+                    )
+                );
+            }
+        }
+        assert_eq!(
+            refusal(&decoded(), ColorJitter { hue: (-0.6, 0.1), ..NOTHING }),
+            "color_jitter(): hue=(-0.6, 0.1) is not a range it can draw from; \
+             stay within -0.5 and 0.5, the smaller first"
+        );
+        assert!(refusal(&normalized(), NOTHING).starts_with("color_jitter() works on 8-bit levels"));
+    }
+
+    #[test]
+    fn a_jitter_of_nothing_changes_nothing() {
+        let grid = Grid::noise(9, 9, 0);
+        assert_eq!(grid.after(&NOTHING, 3), grid);
+    }
+
+    #[test]
+    fn a_change_of_1_changes_nothing_even_where_it_is_drawn() {
+        let grid = Grid::noise(9, 9, 0);
+        let almost = (1.0, 1.0_f64.next_up());
+        let jitter = ColorJitter { brightness: almost, contrast: almost, saturation: almost, hue: STILL };
+        assert_eq!(grid.after(&jitter, 3), grid);
+    }
+
+    #[test]
+    fn the_extremes_are_black_grey_and_the_mean() {
+        let grid = Grid::noise(9, 9, 0);
+        let none = (0.0, 0.0);
+        assert!(grid.after(&ColorJitter { brightness: none, ..NOTHING }, 0).pixels.iter().all(|p| *p == [0; 3]));
+        let flat = grid.after(&ColorJitter { contrast: none, ..NOTHING }, 0);
+        assert!(flat.pixels.iter().all(|p| *p == flat.pixels[0] && p[0] == p[1] && p[1] == p[2]));
+        let grey = grid.after(&ColorJitter { saturation: none, ..NOTHING }, 0);
+        assert_eq!(grey, grid.after(&super::super::Grayscale { channels: 3, p: 1.0 }, 0));
+    }
+
+    #[test]
+    fn every_order_of_two_changes_comes_up_about_equally_often() {
+        // Brightness before saturation or after it: where a channel saturates, the results differ.
+        let grid = Grid::new(1, 1, |_, _| [250, 90, 10]);
+        let jitter = ColorJitter { brightness: (2.0, 2.0), saturation: (0.5, 0.5), ..NOTHING };
+        let mut counts = std::collections::HashMap::new();
+        for seed in 0..600 {
+            *counts.entry(grid.after(&jitter, seed).pixels[0]).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 2, "{counts:?}");
+        assert!(counts.values().all(|&count| (220..380).contains(&count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_full_turn_of_the_hue_is_two_half_turns() {
+        let grid = Grid::new(3, 1, |x, _| [[200, 30, 30], [30, 200, 30], [30, 30, 200]][x as usize]);
+        let half = ColorJitter { hue: (0.5, 0.5), ..NOTHING };
+        // Opposite colours: what was least is most, and pure hues come back within the rounding of 255 steps.
+        let turned = grid.after(&half, 0);
+        assert!(turned.pixels.iter().zip(&grid.pixels).all(|(now, then)| now != then));
+        for (now, then) in turned.after(&half, 0).pixels.iter().zip(&grid.pixels) {
+            assert!(now.iter().zip(then).all(|(now, then)| now.abs_diff(*then) <= 15), "{now:?} and {then:?}");
+        }
+    }
+}

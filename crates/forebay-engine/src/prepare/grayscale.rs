@@ -59,3 +59,49 @@ impl fmt::Display for Grayscale {
         f.write_str(")")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Grid, assert_written, decoded, normalized, refusal};
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_promised() {
+        assert_written(&decoded(), Grayscale { channels: 1, p: 1.0 }, "grayscale(1)", 0x8f1a_2542_2ebf_185d);
+        assert_written(&decoded(), Grayscale { channels: 3, p: 1.0 }, "grayscale(3)", 0x1dde_fcf2_aa45_ee9c);
+        assert_written(&decoded(), Grayscale { channels: 3, p: 0.1 }, "grayscale(3, p=0.1)", 0x28b8_2713_785a_e46e);
+    }
+
+    #[test]
+    fn channels_are_one_or_three_and_the_same_for_all() {
+        assert_eq!(
+            refusal(&decoded(), Grayscale { channels: 2, p: 1.0 }),
+            "grayscale() to 2 channels is impossible; give 1 or 3"
+        );
+        assert_eq!(
+            refusal(&decoded(), Grayscale { channels: 1, p: 0.5 }),
+            "grayscale() of some pictures cannot change the channels of all; pass num_output_channels=3"
+        );
+        assert!(refusal(&normalized(), Grayscale { channels: 1, p: 1.0 }).starts_with("grayscale() works on 8-bit"));
+        assert_eq!(decoded().then(Grayscale { channels: 1, p: 1.0 }).unwrap().form().channels, 1);
+    }
+
+    #[test]
+    fn lightness_keeps_greys_and_weighs_colours_as_itu_r_601_does() {
+        for level in 0..=255 {
+            assert_eq!(lightness([level, level, level, 0]), level);
+        }
+        assert_eq!([[255, 0, 0, 0], [0, 255, 0, 0], [0, 0, 255, 0]].map(lightness), [76, 150, 29]);
+    }
+
+    #[test]
+    fn every_channel_gets_the_lightness() {
+        let grid = Grid::noise(7, 5, 0);
+        let got = grid.after(&Grayscale { channels: 3, p: 1.0 }, 0);
+        let expected = Grid::new(7, 5, |x, y| {
+            let [r, g, b] = grid.at(x, y);
+            [lightness([r, g, b, 0]); 3]
+        });
+        assert_eq!(got, expected);
+    }
+}

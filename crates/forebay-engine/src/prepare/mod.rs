@@ -21,6 +21,7 @@ mod random_resized_crop;
 mod resize;
 mod to;
 mod vertical_flip;
+mod webp;
 mod write;
 
 use std::fmt;
@@ -235,11 +236,14 @@ fn size_text((height, width): (u32, u32)) -> String {
     if height == width { height.to_string() } else { format!("({height}, {width})") }
 }
 
+/// The longest side a picture is cropped or resized to: that of the largest JPEG there can be.
+const LONGEST_SIDE: u32 = 65_500;
+
 /// Fails on a size nobody can mean.
 fn check_size(operation: &str, (height, width): (u32, u32)) -> Result<()> {
-    if height == 0 || width == 0 || height > 65_500 || width > 65_500 {
+    if height == 0 || width == 0 || height > LONGEST_SIDE || width > LONGEST_SIDE {
         return Err(Error::config(format!("{operation} to {height} x {width} is impossible"))
-            .remedy("give sizes between 1 and 65500"));
+            .remedy(format!("give sizes between 1 and {LONGEST_SIDE}")));
     }
     Ok(())
 }
@@ -250,5 +254,257 @@ fn check_probability(operation: &str, p: f64) -> Result<()> {
         Ok(())
     } else {
         Err(Error::config(format!("{operation}: the probability {p} does not lie between 0 and 1")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_store::Kind;
+    use turbojpeg_sys as sys;
+
+    use super::image::{Pixel, Rect};
+    use super::*;
+
+    /// A plain picture, for comparing what the lazy one shows.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Grid {
+        pub width: u32,
+        pub height: u32,
+        pub pixels: Vec<[u8; 3]>,
+    }
+
+    impl Grid {
+        /// A grid whose pixels `of` names, by column and row.
+        pub fn new(width: u32, height: u32, of: impl Fn(u32, u32) -> [u8; 3]) -> Self {
+            let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).map(|(x, y)| of(x, y)).collect();
+            Grid { width, height, pixels }
+        }
+
+        /// Noise: no two pixels are alike but by chance.
+        pub fn noise(width: u32, height: u32, seed: u64) -> Self {
+            Self::new(width, height, |x, y| {
+                let word = Key::new(seed, x.into(), y.into()).rng(0).next_u64().to_le_bytes();
+                [word[0], word[1], word[2]]
+            })
+        }
+
+        pub fn at(&self, x: u32, y: u32) -> [u8; 3] {
+            self.pixels[(y * self.width + x) as usize]
+        }
+
+        pub fn crop(&self, area: Rect) -> Self {
+            Self::new(area.width, area.height, |x, y| self.at(area.x + x, area.y + y))
+        }
+
+        pub fn mirror(&self) -> Self {
+            Self::new(self.width, self.height, |x, y| self.at(self.width - 1 - x, y))
+        }
+
+        pub fn flip(&self) -> Self {
+            Self::new(self.width, self.height, |x, y| self.at(x, self.height - 1 - y))
+        }
+
+        pub fn transpose(&self) -> Self {
+            Self::new(self.height, self.width, |x, y| self.at(y, x))
+        }
+
+        /// What is seen after `change`, which starts with this picture.
+        pub fn show(&self, change: impl FnOnce(&mut Image<'_>) -> Result<()>) -> Self {
+            let mut scratch = Scratch::default();
+            let fill = |pixels: &mut [Pixel]| {
+                pixels.iter_mut().zip(&self.pixels).for_each(|(to, &[r, g, b])| *to = [r, g, b, 9]);
+                Ok(())
+            };
+            let mut image = Image::decoded(self.width, self.height, &mut scratch, fill).unwrap();
+            change(&mut image).unwrap();
+            Self::of(image)
+        }
+
+        /// What a picture shows.
+        pub fn of(mut image: Image<'_>) -> Self {
+            let (width, height) = (image.width(), image.height());
+            let form = Form { size: Some((height, width)), layout: Layout::Nhwc, ..Form::decoded() };
+            let mut slot = vec![0; form.sample_bytes().unwrap()];
+            write::write(image.finish().unwrap(), &form, &mut slot).unwrap();
+            Grid { width, height, pixels: slot.as_chunks::<3>().0.to_vec() }
+        }
+
+        /// What an operation makes of this picture, with the random numbers of `seed`.
+        pub fn after(&self, operation: &impl Operation, seed: u64) -> Self {
+            self.show(|image| operation.apply(image, &mut Key::new(seed, 0, 0).rng(0)))
+        }
+    }
+
+    /// A JPEG of a grid; `subsampling` is a `TJSAMP`.
+    pub fn jpeg(grid: &Grid, subsampling: sys::TJSAMP, quality: i32, is_progressive: bool) -> Vec<u8> {
+        let set = |handle, parameter: sys::TJPARAM, value| {
+            // SAFETY: sets a number in a live handle.
+            assert_eq!(unsafe { sys::tj3Set(handle, parameter as i32, value) }, 0);
+        };
+        // SAFETY: the handle is live until it is destroyed, the pixels are three bytes each in rows without gaps,
+        // and what the encoder allocated is copied before it is freed.
+        unsafe {
+            let handle = sys::tj3Init(sys::TJINIT_TJINIT_COMPRESS as i32);
+            set(handle, sys::TJPARAM_TJPARAM_SUBSAMP, subsampling);
+            set(handle, sys::TJPARAM_TJPARAM_QUALITY, quality);
+            set(handle, sys::TJPARAM_TJPARAM_PROGRESSIVE, is_progressive.into());
+            let (mut data, mut len) = (std::ptr::null_mut(), 0);
+            let (width, height) = (grid.width as i32, grid.height as i32);
+            let pixels = grid.pixels.as_flattened().as_ptr();
+            let status =
+                sys::tj3Compress8(handle, pixels, width, 0, height, sys::TJPF_TJPF_RGB as i32, &mut data, &mut len);
+            assert_eq!(status, 0);
+            let bytes = std::slice::from_raw_parts(data, len as usize).to_vec();
+            sys::tj3Free(data.cast());
+            sys::tj3Destroy(handle);
+            bytes
+        }
+    }
+
+    /// A PPM of a grid.
+    pub fn ppm(grid: &Grid) -> Vec<u8> {
+        let mut file = format!("P6 {} {} 255\n", grid.width, grid.height).into_bytes();
+        file.extend(grid.pixels.as_flattened());
+        file
+    }
+
+    pub fn decoded() -> Pipeline {
+        Pipeline::new(Decode::default())
+    }
+
+    pub fn normalized() -> Pipeline {
+        decoded().then(Normalize::default()).unwrap()
+    }
+
+    /// Why an operation is refused after `pipeline`. Refusals are the user's to mend.
+    pub fn refusal(pipeline: &Pipeline, operation: impl Operation + 'static) -> String {
+        let error = pipeline.then(operation).unwrap_err();
+        assert_eq!(error.kind(), Kind::Config);
+        error.to_string()
+    }
+
+    /// Holds what an operation prints and its fingerprint, after `pipeline`: the one is what users write and
+    /// the other is what shared preparation and saved caches go by, so a change of either is breaking.
+    #[track_caller]
+    pub fn assert_written(pipeline: &Pipeline, operation: impl Operation + 'static, text: &str, fingerprint: u64) {
+        let pipeline = pipeline.then(operation).unwrap();
+        assert_eq!(pipeline.steps().last().unwrap(), text);
+        let got = *pipeline.fingerprints().last().unwrap();
+        assert_eq!(got, fingerprint, "{text} has {got:#018x}");
+    }
+
+    #[test]
+    fn a_longer_pipeline_leaves_the_shorter_as_it_was() {
+        let short = decoded();
+        let long = short.then(CenterCrop { size: (4, 5) }).unwrap().then(Normalize::default()).unwrap();
+        assert_eq!(short.to_string(), "decode()");
+        assert_eq!(short.form(), &Form::decoded());
+        assert_eq!(long.to_string(), "decode().center_crop((4, 5)).normalize()");
+        assert_eq!(long.form().size, Some((4, 5)));
+    }
+
+    #[test]
+    fn pipelines_share_fingerprints_up_to_their_first_difference() {
+        let trunk = decoded().then(CenterCrop { size: (8, 8) }).unwrap();
+        let left = trunk.then(HorizontalFlip { p: 0.5 }).unwrap().then(Normalize::default()).unwrap();
+        let right = trunk.then(HorizontalFlip { p: 0.4 }).unwrap().then(Normalize::default()).unwrap();
+        let (left, right) = (left.fingerprints(), right.fingerprints());
+        assert_eq!(left[..2], trunk.fingerprints());
+        assert_eq!(left[..2], right[..2]);
+        assert!(left[2..].iter().all(|fingerprint| !right.contains(fingerprint)));
+    }
+
+    #[test]
+    fn a_slot_has_the_shape_and_the_bytes_of_its_form() {
+        let form = |dtype, layout| Form { size: Some((4, 5)), dtype, layout, ..Form::decoded() };
+        assert_eq!(form(Dtype::U8, Layout::Nchw).shape(), Some([3, 4, 5]));
+        assert_eq!(form(Dtype::U8, Layout::Nhwc).shape(), Some([4, 5, 3]));
+        let bytes = [Dtype::U8, Dtype::F16, Dtype::Bf16, Dtype::F32].map(|d| form(d, Layout::Nchw).sample_bytes());
+        assert_eq!(bytes, [Some(60), Some(120), Some(120), Some(240)]);
+        assert_eq!((Form::decoded().shape(), Form::decoded().sample_bytes()), (None, None));
+    }
+
+    /// A pipeline that draws wherever it can.
+    fn restless() -> Pipeline {
+        let half = (0.5, 1.5);
+        let jitter = ColorJitter { brightness: half, contrast: half, saturation: half, hue: (-0.1, 0.1) };
+        let padding = image::Sides { left: 3, top: 3, right: 3, bottom: 3 };
+        let crop = RandomCrop { size: (20, 24), padding, pad_if_needed: true, fill: [1, 2, 3], mode: PaddingMode::Edge };
+        let pipeline = decoded().then(crop).unwrap().then(RandomResizedCrop::new((16, 12))).unwrap();
+        let pipeline = pipeline.then(HorizontalFlip { p: 0.5 }).unwrap().then(VerticalFlip { p: 0.5 }).unwrap();
+        let pipeline = pipeline.then(jitter).unwrap().then(Grayscale { channels: 3, p: 0.2 }).unwrap();
+        let erasing = RandomErasing { value: Erase::Noise, ..RandomErasing::default() };
+        pipeline.then(Normalize::default()).unwrap().then(erasing).unwrap()
+    }
+
+    #[test]
+    fn a_sample_depends_on_its_key_alone_and_not_on_what_the_worker_did_before() {
+        let files: Vec<_> = (0..6).map(|i| ppm(&Grid::noise(20 + 9 * i, 50 - 7 * i, i.into()))).collect();
+        let pipeline = restless();
+        let bytes = pipeline.form().sample_bytes().unwrap();
+        let prepare = |file: usize, sample: u64, scratch: &mut Scratch| {
+            let mut slot = vec![0x55; bytes];
+            pipeline.prepare(&files[file], Key::new(7, 3, sample), scratch, &mut slot).unwrap();
+            slot
+        };
+        let mut worn = Scratch::default();
+        let mut met = std::collections::HashSet::new();
+        for sample in 0..60 {
+            for file in 0..files.len() {
+                let fresh = prepare(file, sample, &mut Scratch::default());
+                assert_eq!(prepare(file, sample, &mut worn), fresh, "sample {sample} of file {file}");
+                assert!(met.insert(fresh), "sample {sample} of file {file} is another's double");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_operations_at_two_places_draw_apart() {
+        let flips = |n| (0..n).fold(decoded(), |pipeline, _| pipeline.then(HorizontalFlip { p: 0.5 }).unwrap());
+        let file = ppm(&Grid::noise(4, 1, 0));
+        let straight = |pipeline: &Pipeline, sample| {
+            let key = Key::new(0, 0, sample);
+            let (got, _) = pipeline.prepare_alone(&file, key, &mut Scratch::default()).unwrap();
+            got == decoded().prepare_alone(&file, key, &mut Scratch::default()).unwrap().0
+        };
+        // Two flips that drew alike would always cancel.
+        let cancelled = (0..400).filter(|&sample| straight(&flips(2), sample)).count();
+        assert!((140..260).contains(&cancelled), "{cancelled} of 400");
+    }
+
+    #[test]
+    fn a_slot_of_another_size_is_refused_and_left_alone() {
+        let pipeline = decoded().then(CenterCrop { size: (4, 4) }).unwrap();
+        let file = ppm(&Grid::noise(4, 4, 0));
+        let mut slot = vec![7; 47];
+        let error = pipeline.prepare(&file, Key::new(0, 0, 0), &mut Scratch::default(), &mut slot).unwrap_err();
+        assert_eq!(error.kind(), Kind::Internal);
+        assert!(slot.iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn alone_a_sample_comes_as_large_as_it_is() {
+        let (slot, form) =
+            decoded().prepare_alone(&ppm(&Grid::noise(5, 3, 1)), Key::new(0, 0, 0), &mut Scratch::default()).unwrap();
+        assert_eq!((form.size, slot.len()), (Some((3, 5)), 45));
+    }
+
+    #[test]
+    fn sizes_nobody_can_mean_are_refused() {
+        for size in [(0, 5), (5, 0), (65_501, 5), (5, u32::MAX)] {
+            let text = refusal(&decoded(), CenterCrop { size });
+            assert_eq!(
+                text,
+                format!("center_crop() to {} x {} is impossible; give sizes between 1 and 65500", size.0, size.1)
+            );
+        }
+    }
+
+    #[test]
+    fn probabilities_outside_of_0_to_1_are_refused() {
+        for p in [-0.1, 1.1, f64::NAN] {
+            let text = refusal(&decoded(), HorizontalFlip { p });
+            assert_eq!(text, format!("horizontal_flip(): the probability {p} does not lie between 0 and 1"));
+        }
     }
 }

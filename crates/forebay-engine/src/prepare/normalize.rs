@@ -56,7 +56,7 @@ impl Operation for Normalize {
     }
 
     fn apply(&self, image: &mut Image<'_>, _: &mut Rng) -> Result<()> {
-        image.enter_values();
+        image.enter_normalized();
         Ok(())
     }
 }
@@ -67,6 +67,56 @@ impl fmt::Display for Normalize {
             f.write_str("normalize()")
         } else {
             write!(f, "normalize({:?}, {:?})", self.mean, self.std)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{assert_written, decoded, normalized, refusal};
+    use super::super::{Grayscale, To};
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_promised() {
+        assert_written(&decoded(), Normalize::default(), "normalize()", 0xa520_174a_461e_e110);
+        let other = Normalize { mean: vec![0.5, 0.25, 0.1], std: vec![1.0, 2.0, 0.3] };
+        assert_written(&decoded(), other, "normalize([0.5, 0.25, 0.1], [1.0, 2.0, 0.3])", 0x00c3_e2a2_ddbf_b3c7);
+    }
+
+    #[test]
+    fn levels_become_f32_and_a_chosen_type_stays() {
+        assert_eq!(normalized().form().dtype, Dtype::F32);
+        assert_eq!(normalized().form().stage, Stage::Values);
+        let half = To { dtype: Some(Dtype::F16), layout: None };
+        assert_eq!(decoded().then(half).unwrap().then(Normalize::default()).unwrap().form().dtype, Dtype::F16);
+    }
+
+    #[test]
+    fn one_number_serves_every_channel() {
+        let grey = decoded().then(Grayscale { channels: 1, p: 1.0 }).unwrap();
+        let one = || Normalize { mean: vec![0.5], std: vec![0.25] };
+        for pipeline in [decoded(), grey] {
+            assert_eq!(pipeline.then(one()).unwrap().form().normal, Some(([0.5; 3], [0.25; 3])));
+        }
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        let with = |mean: &[f32], std: &[f32]| Normalize { mean: mean.to_vec(), std: std.to_vec() };
+        assert_eq!(refusal(&normalized(), Normalize::default()), "normalize() comes twice; keep one of them");
+        assert_eq!(
+            refusal(&decoded(), with(&[0.5, 0.5], &[1.0])),
+            "normalize(): mean has 2 numbers, the pictures have 3 channels; give one number a channel"
+        );
+        let grey = decoded().then(Grayscale { channels: 1, p: 1.0 }).unwrap();
+        assert_eq!(
+            refusal(&grey, Normalize::default()),
+            "normalize(): mean has 3 numbers, the pictures have 1 channels; give one number a channel"
+        );
+        for (mean, std) in [(0.0, 0.0), (0.0, -1.0), (0.0, f32::NAN), (f32::INFINITY, 1.0), (0.0, f32::INFINITY)] {
+            let text = refusal(&decoded(), with(&[mean], &[std]));
+            assert_eq!(text, "normalize(): std must be positive, and mean and std finite");
         }
     }
 }

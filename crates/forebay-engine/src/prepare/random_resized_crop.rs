@@ -95,3 +95,113 @@ impl fmt::Display for RandomResizedCrop {
         write!(f, "{})", self.interpolation)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_policy::sample::Key;
+
+    use super::super::tests::{Grid, assert_written, decoded, normalized, refusal};
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_promised() {
+        assert_written(&decoded(), RandomResizedCrop::new((224, 224)), "random_resized_crop(224)", 0xa3b3_7e2a_34ad_78d4);
+        let full = RandomResizedCrop {
+            size: (96, 128),
+            scale: (0.2, 0.9),
+            ratio: (0.5, 2.0),
+            interpolation: Interpolation::Bicubic,
+        };
+        let text = "random_resized_crop((96, 128), scale=(0.2, 0.9), ratio=(0.5, 2.0), interpolation=\"bicubic\")";
+        assert_written(&decoded(), full, text, 0x7c9e_1d31_0554_9405);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let plain = || RandomResizedCrop::new((4, 4));
+        for range in [(0.0, 1.0), (1.0, 0.5), (-1.0, 1.0), (0.5, f64::INFINITY), (f64::NAN, 1.0)] {
+            let (low, high) = range;
+            for (name, crop) in [
+                ("scale", RandomResizedCrop { scale: range, ..plain() }),
+                ("ratio", RandomResizedCrop { ratio: range, ..plain() }),
+            ] {
+                assert_eq!(
+                    refusal(&decoded(), crop),
+                    format!(
+                        "random_resized_crop(): {name}=({low}, {high}) is not a range of positive numbers; \
+                         give {name} as (smallest, largest)"
+                    )
+                );
+            }
+        }
+        assert!(refusal(&normalized(), plain()).starts_with("random_resized_crop() works on 8-bit levels"));
+        assert!(refusal(&decoded(), RandomResizedCrop::new((0, 4))).contains("to 0 x 4 is impossible"));
+    }
+
+    /// The parts drawn for many samples of a picture.
+    fn parts(crop: &RandomResizedCrop, width: u32, height: u32) -> impl Iterator<Item = Rect> {
+        (0..20_000).map(move |sample| {
+            let part = crop.part(width, height, &mut Key::new(0, 0, sample).rng(0));
+            assert!(part.width >= 1 && part.height >= 1);
+            assert!(part.x + part.width <= width && part.y + part.height <= height);
+            part
+        })
+    }
+
+    #[test]
+    fn parts_keep_to_their_ranges_and_fill_them() {
+        let crop = RandomResizedCrop::new((224, 224));
+        let (width, height) = (1000, 1000);
+        let (mut shares, mut ratios) = (Vec::new(), Vec::new());
+        for part in parts(&crop, width, height) {
+            shares.push(f64::from(part.width * part.height) / f64::from(width * height));
+            ratios.push((f64::from(part.width) / f64::from(part.height)).ln());
+        }
+        let ends = |values: &[f64]| values.iter().fold((f64::MAX, f64::MIN), |(a, b), &v| (a.min(v), b.max(v)));
+        let (low, high) = ends(&shares);
+        assert!((0.0795..0.0805).contains(&low) && (0.99..=1.0).contains(&high), "{low} to {high}");
+        let (low, high) = ends(&ratios);
+        let widest = (4.0_f64 / 3.0).ln();
+        assert!((low + widest).abs() < 0.005 && (high - widest).abs() < 0.005, "{low} to {high}");
+        // The logarithm of the ratio is uniform wherever a part of any ratio fits, which is below three quarters.
+        let small: Vec<_> = shares.iter().zip(&ratios).filter(|(share, _)| **share < 0.7).map(|(_, r)| *r).collect();
+        let mean = small.iter().sum::<f64>() / small.len() as f64;
+        let variance = small.iter().map(|r| r * r).sum::<f64>() / small.len() as f64;
+        assert!(mean.abs() < 0.01, "{mean}");
+        assert!((variance / (widest * widest / 3.0) - 1.0).abs() < 0.05, "{variance}");
+        // So is the share: half of those below 0.7 lie below the middle between 0.08 and 0.7.
+        let below = shares.iter().filter(|share| **share < 0.39).count() as f64;
+        assert!((below / small.len() as f64 - 0.5).abs() < 0.02, "{below} of {}", small.len());
+    }
+
+    #[test]
+    fn a_part_lies_anywhere_it_fits() {
+        let crop = RandomResizedCrop { scale: (0.25, 0.25), ratio: (1.0, 1.0), ..RandomResizedCrop::new((8, 8)) };
+        let mut places = [[0_u32; 2]; 6];
+        for part in parts(&crop, 10, 10) {
+            assert_eq!((part.width, part.height), (5, 5));
+            places[part.x as usize][0] += 1;
+            places[part.y as usize][1] += 1;
+        }
+        // 3333 expected of each, five standard deviations.
+        assert!(places.as_flattened().iter().all(|count| count.abs_diff(3333) < 264), "{places:?}");
+    }
+
+    #[test]
+    fn a_picture_too_long_for_any_part_gives_its_middle() {
+        let crop = RandomResizedCrop { scale: (0.9, 1.0), ..RandomResizedCrop::new((8, 8)) };
+        // Ten times as long as it is wide: no part of 90 % has less than 9 to 1.
+        assert!(parts(&crop, 1000, 100).all(|part| part == Rect { x: 433, y: 0, width: 133, height: 100 }));
+        assert!(parts(&crop, 100, 1000).all(|part| part == Rect { x: 0, y: 433, width: 100, height: 133 }));
+        // Allowed proportions, but no room for the area: the whole.
+        let beyond = RandomResizedCrop { scale: (2.0, 2.0), ..crop };
+        assert!(parts(&beyond, 100, 90).all(|part| part == Rect { x: 0, y: 0, width: 100, height: 90 }));
+    }
+
+    #[test]
+    fn a_picture_of_one_pixel_has_one_part() {
+        let crop = RandomResizedCrop::new((8, 8));
+        assert!(parts(&crop, 1, 1).all(|part| part == Rect { x: 0, y: 0, width: 1, height: 1 }));
+        assert_eq!(Grid::noise(1, 1, 0).after(&crop, 0).pixels.len(), 64);
+    }
+}

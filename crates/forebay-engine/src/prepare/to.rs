@@ -53,3 +53,40 @@ impl fmt::Display for To {
         write!(f, "to({})", dtype.into_iter().chain(layout).collect::<Vec<_>>().join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{assert_written, decoded, normalized, refusal};
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_promised() {
+        let to = |dtype, layout| To { dtype, layout };
+        assert_written(&decoded(), to(None, None), "to()", 0xdf7d_839b_6b75_6e71);
+        assert_written(&decoded(), to(Some(Dtype::U8), None), "to(\"u8\")", 0x630c_90ec_36c0_afce);
+        assert_written(&decoded(), to(Some(Dtype::F32), None), "to(\"f32\")", 0x361b_8c4f_464a_d1e5);
+        assert_written(&decoded(), to(Some(Dtype::F16), None), "to(\"f16\")", 0x4291_ba15_fde7_a077);
+        assert_written(&decoded(), to(None, Some(Layout::Nchw)), "to(layout=\"NCHW\")", 0x6798_0702_24d1_b242);
+        assert_written(&decoded(), to(Some(Dtype::Bf16), Some(Layout::Nhwc)), "to(\"bf16\", layout=\"NHWC\")", 0x26bc_8045_fbf5_6613);
+    }
+
+    #[test]
+    fn a_float_type_makes_values_and_there_is_no_way_back() {
+        let to = |dtype| To { dtype: Some(dtype), layout: None };
+        let text = "to(\"u8\") comes after the pictures became real numbers; leave out normalize()";
+        for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
+            let pipeline = decoded().then(to(dtype)).unwrap();
+            assert_eq!((pipeline.form().dtype, pipeline.form().stage), (dtype, Stage::Values));
+            assert_eq!(refusal(&pipeline, to(Dtype::U8)), text);
+        }
+        assert_eq!(refusal(&normalized(), to(Dtype::U8)), text);
+        assert_eq!(decoded().then(to(Dtype::U8)).unwrap().form().stage, Stage::Levels);
+    }
+
+    #[test]
+    fn what_is_not_named_stays() {
+        let first = decoded().then(To { dtype: Some(Dtype::F16), layout: Some(Layout::Nhwc) }).unwrap();
+        let then = first.then(To { dtype: None, layout: None }).unwrap();
+        assert_eq!(first.form(), then.form());
+    }
+}

@@ -28,7 +28,7 @@ struct Line {
 }
 
 /// Writes a finished picture into its slot.
-pub(super) fn write(picture: Finished<'_>, form: &Form, slot: &mut [u8]) -> Result<()> {
+pub(super) fn write(mut picture: Finished<'_>, form: &Form, slot: &mut [u8]) -> Result<()> {
     let Rect { width, height, .. } = picture.view;
     if form.size != Some((height, width)) || form.sample_bytes() != Some(slot.len()) {
         let expected = form.size.map_or_else(|| "another size".to_owned(), |(h, w)| format!("{h} x {w}"));
@@ -39,9 +39,9 @@ pub(super) fn write(picture: Finished<'_>, form: &Form, slot: &mut [u8]) -> Resu
     }
     match form.dtype {
         Dtype::U8 => write_levels(&picture, form, slot),
-        Dtype::F32 => write_values(picture, form, elements::<f32>(slot)),
-        Dtype::F16 => write_values(picture, form, elements::<f16>(slot)),
-        Dtype::Bf16 => write_values(picture, form, elements::<bf16>(slot)),
+        Dtype::F32 => write_values(&mut picture, form, elements::<f32>(slot)),
+        Dtype::F16 => write_values(&mut picture, form, elements::<f16>(slot)),
+        Dtype::Bf16 => write_values(&mut picture, form, elements::<bf16>(slot)),
     }
     Ok(())
 }
@@ -123,7 +123,7 @@ fn write_levels(picture: &Finished<'_>, form: &Form, slot: &mut [u8]) {
     }
 }
 
-fn write_values<T: Element>(picture: Finished<'_>, form: &Form, slot: &mut [T]) {
+fn write_values<T: Element>(picture: &mut Finished<'_>, form: &Form, slot: &mut [T]) {
     let (width, channels) = (picture.view.width as usize, form.channels as usize);
     let lines: [Line; 3] = std::array::from_fn(|channel| match form.normal {
         Some((mean, std)) => Line { slope: 1.0 / (255.0 * std[channel]), offset: -mean[channel] / std[channel] },
@@ -148,8 +148,8 @@ fn write_values<T: Element>(picture: Finished<'_>, form: &Form, slot: &mut [T]) 
             }
         }
     }
-    for Patch { area, fill } in picture.patches.drain(..) {
-        paint(area, fill, form, width, slot, &mut rows);
+    for patch in picture.patches.drain(..) {
+        paint(patch, form, width, slot, &mut rows);
     }
     *picture.row = rows;
 }
@@ -181,7 +181,9 @@ impl Rows {
 }
 
 /// Paints a patch over what was written.
-fn paint<T: Element>(area: Rect, mut fill: Fill, form: &Form, width: usize, slot: &mut [T], rows: &mut Rows) {
+fn paint<T: Element>(patch: Patch, form: &Form, width: usize, slot: &mut [T], rows: &mut Rows) {
+    let Patch { area, mut fill, is_normalized } = patch;
+    let normal = form.normal.filter(|_| !is_normalized);
     let channels = form.channels as usize;
     let plane = slot.len() / channels;
     for channel in 0..channels {
@@ -191,6 +193,9 @@ fn paint<T: Element>(area: Rect, mut fill: Fill, form: &Form, width: usize, slot
                 Fill::Values(by_channel) => by_channel[channel],
                 Fill::Noise(rng) => rng.normal(),
             }));
+            if let Some((mean, std)) = normal {
+                rows.values.iter_mut().for_each(|value| *value = (*value - mean[channel]) / std[channel]);
+            }
             match form.layout {
                 Layout::Nchw => T::store(
                     &rows.values,
@@ -295,5 +300,166 @@ mod fast {
                 *out = bf16::from_bits(((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_policy::sample::Key;
+    use proptest::prelude::*;
+
+    use super::super::Stage;
+    use super::super::image::{Image, Scratch};
+    use super::super::tests::Grid;
+    use super::*;
+
+    const NORMAL: ([f32; 3], [f32; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+
+    fn form(dtype: Dtype, layout: Layout, channels: u32, size: (u32, u32), normal: Option<([f32; 3], [f32; 3])>) -> Form {
+        let stage = if dtype == Dtype::U8 { Stage::Levels } else { Stage::Values };
+        Form { size: Some(size), channels, dtype, layout, stage, normal }
+    }
+
+    /// One element as the definition has it.
+    fn element(level: u8, channel: usize, form: &Form) -> Vec<u8> {
+        let value = match form.normal {
+            Some((mean, std)) => f32::from(level) * (1.0 / (255.0 * std[channel])) + -mean[channel] / std[channel],
+            None => f32::from(level) * (1.0 / 255.0),
+        };
+        bytes_of(value, level, form.dtype)
+    }
+
+    fn bytes_of(value: f32, level: u8, dtype: Dtype) -> Vec<u8> {
+        match dtype {
+            Dtype::U8 => vec![level],
+            Dtype::F32 => value.to_ne_bytes().to_vec(),
+            Dtype::F16 => f16::from_f32(value).to_ne_bytes().to_vec(),
+            Dtype::Bf16 => bf16::from_f32(value).to_ne_bytes().to_vec(),
+        }
+    }
+
+    /// A slot written element by element.
+    fn reference(grid: &Grid, form: &Form, of: impl Fn(u32, u32, usize) -> Vec<u8>) -> Vec<u8> {
+        let channels = form.channels as usize;
+        let places = || (0..grid.height).flat_map(|y| (0..grid.width).map(move |x| (x, y)));
+        match form.layout {
+            Layout::Nchw => (0..channels).flat_map(|c| places().flat_map(|(x, y)| of(x, y, c)).collect::<Vec<_>>()).collect(),
+            Layout::Nhwc => places().flat_map(|(x, y)| (0..channels).flat_map(|c| of(x, y, c)).collect::<Vec<_>>()).collect(),
+        }
+    }
+
+    fn written(grid: &Grid, form: &Form, change: impl FnOnce(&mut Image<'_>)) -> Vec<u8> {
+        let mut scratch = Scratch::default();
+        let mut image = Image::decoded(grid.width, grid.height, &mut scratch, |pixels| {
+            pixels.iter_mut().zip(&grid.pixels).for_each(|(to, &[r, g, b])| *to = [r, g, b, 77]);
+            Ok(())
+        })
+        .unwrap();
+        change(&mut image);
+        // Words, so that the slot lies as a slab's does.
+        let mut slot = vec![0_u64; form.sample_bytes().unwrap().div_ceil(8)];
+        // SAFETY: words are bytes, and more of them than the slot takes.
+        let slot = unsafe { std::slice::from_raw_parts_mut(slot.as_mut_ptr().cast(), form.sample_bytes().unwrap()) };
+        write(image.finish().unwrap(), form, slot).unwrap();
+        slot.to_vec()
+    }
+
+    fn dtypes() -> impl Strategy<Value = Dtype> {
+        prop::sample::select(&[Dtype::U8, Dtype::F16, Dtype::Bf16, Dtype::F32][..])
+    }
+
+    fn layouts() -> impl Strategy<Value = Layout> {
+        prop::sample::select(&[Layout::Nchw, Layout::Nhwc][..])
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(600))]
+
+        #[test]
+        fn a_slot_holds_what_the_definition_says(
+            dtype in dtypes(), layout in layouts(), is_grey: bool, is_normal: bool, is_mirrored: bool, is_flipped: bool,
+            width in 1..150_u32, height in 1..6_u32, inset in 0..3_u32,
+        ) {
+            let whole = Grid::noise(width + 2 * inset, height + 2 * inset, 0);
+            let normal = (is_normal && dtype != Dtype::U8).then_some(NORMAL);
+            let form = form(dtype, layout, if is_grey { 1 } else { 3 }, (height, width), normal);
+            // A view with more to every side, so that a stride taken for a width shows.
+            let area = Rect { x: inset, y: inset, width, height };
+            let got = written(&whole, &form, |image| {
+                image.crop(area);
+                if is_mirrored { image.mirror() }
+                if is_flipped { image.flip() }
+            });
+            let mut shown = whole.crop(area);
+            if is_mirrored { shown = shown.mirror() }
+            if is_flipped { shown = shown.flip() }
+            let expected = reference(&shown, &form, |x, y, c| element(shown.at(x, y)[c], c, &form));
+            prop_assert!(got == expected, "{form:?}");
+        }
+
+        #[test]
+        fn a_patch_covers_its_area_and_nothing_else(
+            dtype in prop::sample::select(&[Dtype::F16, Dtype::Bf16, Dtype::F32][..]), layout in layouts(),
+            is_grey: bool, is_before: bool, x in 0..9_u32, y in 0..5_u32,
+        ) {
+            let grid = Grid::noise(13, 8, 0);
+            let form = form(dtype, layout, if is_grey { 1 } else { 3 }, (8, 13), Some(NORMAL));
+            let area = Rect { x, y, width: 4, height: 3 };
+            let values = [0.25, -3.0, 70_000.0];
+            let got = written(&grid, &form, |image| {
+                image.enter_values();
+                if is_before {
+                    image.paint_values(area, Fill::Values(values));
+                    image.enter_normalized();
+                } else {
+                    image.enter_normalized();
+                    image.paint_values(area, Fill::Values(values));
+                }
+            });
+            let expected = reference(&grid, &form, |column, row, c| {
+                let (mean, std) = (NORMAL.0[c], NORMAL.1[c]);
+                let value = if is_before { (values[c] - mean) / std } else { values[c] };
+                if (x..x + 4).contains(&column) && (y..y + 3).contains(&row) {
+                    bytes_of(value, 0, dtype)
+                } else {
+                    element(grid.at(column, row)[c], c, &form)
+                }
+            });
+            prop_assert!(got == expected, "{form:?}");
+        }
+
+        #[test]
+        fn bf16_is_rounded_to_the_nearest_even(bits: u32) {
+            let value = f32::from_bits(bits);
+            prop_assume!(value.is_finite());
+            let mut out = [bf16::ZERO];
+            fast::round_to_bf16(&[value], &mut out);
+            prop_assert_eq!(out[0], bf16::from_f32(value));
+        }
+    }
+
+    #[test]
+    fn noise_is_the_same_in_either_layout() {
+        let grid = Grid::noise(20, 10, 0);
+        let noise = || Fill::Noise(Key::new(1, 2, 3).rng(4));
+        let [first, last] = [Layout::Nchw, Layout::Nhwc].map(|layout| {
+            written(&grid, &form(Dtype::F32, layout, 3, (10, 20), Some(NORMAL)), |image| {
+                image.enter_normalized();
+                image.paint_values(Rect { x: 0, y: 0, width: 20, height: 10 }, noise());
+            })
+        });
+        let (first, last) = (first.as_chunks::<4>().0, last.as_chunks::<4>().0);
+        assert!((0..600).all(|i| first[i % 3 * 200 + i / 3] == last[i]));
+    }
+
+    #[test]
+    fn a_picture_of_another_size_than_promised_is_named() {
+        let grid = Grid::noise(5, 4, 0);
+        let mut scratch = Scratch::default();
+        let mut image = Image::decoded(5, 4, &mut scratch, |_| Ok(())).unwrap();
+        let form = form(Dtype::U8, Layout::Nchw, 3, (4, 4), None);
+        let error = write(image.finish().unwrap(), &form, &mut [0; 48]).unwrap_err();
+        assert_eq!(error.to_string(), "a picture of 4 x 5 came where 4 x 4 was promised");
+        drop(grid);
     }
 }
