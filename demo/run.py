@@ -168,7 +168,7 @@ def measure(name: str, root: Path, workers: int, count: int) -> dict[str, Any]:
 def measure_apart(name: str, root: Path, workers: int, count: int) -> dict[str, Any]:
     """`measure` in a process of its own, so that neither loader inherits the other's memory."""
     options = ["--measure", name, "--photos", str(root), "--workers", str(workers), "--baseline-count", str(count)]
-    done = subprocess.run([sys.executable, __file__, *options], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([sys.executable, __file__, *options], check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SystemExit(f"demo: measuring {name} failed, see above")
     return json.loads(done.stdout.splitlines()[-1])
@@ -243,15 +243,28 @@ def parse() -> argparse.Namespace:
         "Exits with 1 if a proof fails.",
     )
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-    parser.add_argument("--photos", type=Path, default=cache / "forebay" / "demo-photos",
-                        help="folder of the photos, made when absent (default: %(default)s)")
+    parser.add_argument(
+        "--photos",
+        type=Path,
+        default=cache / "forebay" / "demo-photos",
+        help="folder of the photos, made when absent (default: %(default)s)",
+    )
     parser.add_argument("--count", type=int, default=3000, help="number of photos (default: %(default)s)")
-    parser.add_argument("--baseline-count", type=int, default=1000,
-                        help="how many of them the slower Pillow baseline loads (default: %(default)s)")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)),
-                        help="threads each loader may use (default: the cores of this machine, %(default)s)")
-    parser.add_argument("--chart", type=Path, default=Path("forebay-demo.png"),
-                        help="where the chart goes (default: %(default)s)")
+    parser.add_argument(
+        "--baseline-count",
+        type=int,
+        default=1000,
+        help="how many of them the slower Pillow baseline loads (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        help="threads each loader may use (default: the cores of this machine, %(default)s)",
+    )
+    parser.add_argument(
+        "--chart", type=Path, default=Path("forebay-demo.png"), help="where the chart goes (default: %(default)s)"
+    )
     parser.add_argument("--measure", choices=["forebay", "pillow"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if min(arguments.count, arguments.baseline_count) < 4 * BATCH:

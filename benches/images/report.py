@@ -139,8 +139,15 @@ class Report:
             self.bars(pair[1], output, "images_per_second", "images per second (more is better)", "{:.0f}")
             if (floor := self.floor()) is not None:
                 pair[0].axvline(floor.median("cpu_seconds_per_1000"), color="#444444", linestyle=":", linewidth=1)
-                pair[0].annotate("decode alone", (floor.median("cpu_seconds_per_1000"), -0.5), xytext=(3, 6),
-                                 textcoords="offset points", fontsize=8, color="#444444", va="top")
+                pair[0].annotate(
+                    "decode alone",
+                    (floor.median("cpu_seconds_per_1000"), -0.5),
+                    xytext=(3, 6),
+                    textcoords="offset points",
+                    fontsize=8,
+                    color="#444444",
+                    va="top",
+                )
         task, machine = self.task, self.machine
         figure.suptitle(
             f"{task['count']} photos to 224x224 training batches, {task['workers']} workers, "
@@ -156,11 +163,22 @@ class Report:
         below = [median - min(row.values(key)) for row, median in zip(rows, medians)]
         above = [max(row.values(key)) - median for row, median in zip(rows, medians)]
         colours = ["#1b6ca8" if row.name == "forebay" else "#b9c2cb" for row in rows]
-        axis.barh([row.name for row in rows], medians, xerr=[below, above], color=colours,
-                  error_kw={"ecolor": "#555555", "capsize": 3, "linewidth": 1})
+        axis.barh(
+            [row.name for row in rows],
+            medians,
+            xerr=[below, above],
+            color=colours,
+            error_kw={"ecolor": "#555555", "capsize": 3, "linewidth": 1},
+        )
         for place, (median, over) in enumerate(zip(medians, above)):
-            axis.annotate(form.format(median), (median + over, place), xytext=(5, 0), textcoords="offset points",
-                          va="center", fontsize=9)
+            axis.annotate(
+                form.format(median),
+                (median + over, place),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+            )
         axis.invert_yaxis()
         axis.set_title(f"{output}: {title}", fontsize=10, loc="left")
         axis.margins(x=0.15)

@@ -81,7 +81,7 @@ class Bench:
                 continue
             for module in self.contenders[name].modules:
                 probe = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
-                if subprocess.run([self.interpreter(name), "-c", probe], capture_output=True).returncode != 0:
+                if subprocess.call([self.interpreter(name), "-c", probe]) != 0:
                     self.missing[name] = f"not installed: no module {module}"
                     break
 
@@ -96,7 +96,7 @@ class Bench:
         if name in self.missing or name == "floor" or not self.contenders[name].prepares:
             return
         print(f"preparing {name}", file=sys.stderr)
-        done = subprocess.run(self.command(name, "--prepare"), capture_output=True, text=True)
+        done = subprocess.run(self.command(name, "--prepare"), check=False, capture_output=True, text=True)
         if done.returncode != 0:
             self.missing[name] = f"failed to prepare: {last_line(done.stderr)}"
 
@@ -108,7 +108,7 @@ class Bench:
             command = self.command(entry.name, "--output", entry.output, "--workers", str(entry.workers))
         load = os.getloadavg()[0]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=self.arguments.timeout)
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=self.arguments.timeout)
         except subprocess.TimeoutExpired:
             return f"failed: no result within {self.arguments.timeout} s"
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -193,11 +193,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--outputs", default="f32,u8", help="what batches hold, by commas (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="threads or processes for each (default: %(default)s)")
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-    parser.add_argument("--data", type=Path, default=cache / "forebay" / "bench-photos",
-                        help="folder of the photos, made when absent (default: %(default)s)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=cache / "forebay" / "bench-photos",
+        help="folder of the photos, made when absent (default: %(default)s)",
+    )
     parser.add_argument("--out", type=Path, default=Path("."), help="where the results go (default: here)")
-    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH",
-                        help="interpreter for one contender, when it lives in another environment; may be repeated")
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="interpreter for one contender, when it lives in another environment; may be repeated",
+    )
     parser.add_argument("--timeout", type=int, default=600, help="seconds one run may take (default: %(default)s)")
     arguments = parser.parse_args()
     for chosen, known, what in ((arguments.only, NAMES, "contender"), (arguments.outputs, ["f32", "u8"], "output")):

@@ -3,7 +3,7 @@
 For each model, three ways to feed it, in turn, over several rounds:
 
 - ``synthetic``: one batch that already lies on the GPU, again and again: what the GPU can do;
-- ``torch``: ``torch.utils.data.DataLoader`` over torchvision's ``ImageFolder``, with as many workers as there are cores;
+- ``torch``: ``torch.utils.data.DataLoader`` over torchvision's ``ImageFolder``, one worker for each core;
 - ``forebay``: the same lines with ``forebay.DataLoader`` in the place of torch's: the folder is lowered to native work;
 - ``forebay-bf16``: a native pipeline that delivers what the model takes, bf16 and channels last.
 
@@ -142,7 +142,11 @@ def train(model_name: str, batches: Batches, batch: int, steps: int, warm_up: in
     torch.cuda.synchronize()
     wall = time.perf_counter() - start
     busy = sum(first.elapsed_time(last) for first, last in spans) / 1000
-    return {"images_per_second": steps * batch / wall, "gpu_waits": max(0.0, 1 - busy / wall), "consumer_waited": waited / wall}
+    return {
+        "images_per_second": steps * batch / wall,
+        "gpu_waits": max(0.0, 1 - busy / wall),
+        "consumer_waited": waited / wall,
+    }
 
 
 def main() -> int:
@@ -168,6 +172,7 @@ def main() -> int:
     from photos import make_photos
 
     make_photos(options.photos, options.count)
+    gpu = torch.cuda.get_device_name()
     results: dict[str, dict[str, list[dict[str, float]]]] = {}
     for model in options.models.split(","):
         by_feed = results.setdefault(model, {})
@@ -179,7 +184,7 @@ def main() -> int:
                 by_feed.setdefault(feed, []).append(figures)
                 shown = f"{figures['images_per_second']:8.0f} images/s   GPU waits {figures['gpu_waits']:6.1%}"
                 print(f"{model:9} round {round_number} {feed:13} {shown}", flush=True)
-    print(f"\n{torch.cuda.get_device_name()}, {os.cpu_count()} cores, batch {options.batch}, median of {options.rounds}")
+    print(f"\n{gpu}, {os.cpu_count()} cores, batch {options.batch}, median of {options.rounds}")
     for model, by_feed in results.items():
         best = {feed: statistics.median(f["images_per_second"] for f in runs) for feed, runs in by_feed.items()}
         for feed, rate in best.items():
@@ -187,7 +192,7 @@ def main() -> int:
             ratios = [f"{rate / best[other]:.2f} x {other}" for other in ("synthetic", "torch") if other in best]
             print(f"{model:9} {feed:13} {rate:8.0f} images/s   GPU waits {waits:6.1%}   {', '.join(ratios)}")
     if options.out:
-        machine = {"gpu": torch.cuda.get_device_name(), "cores": os.cpu_count(), "torch": torch.__version__}
+        machine = {"gpu": gpu, "cores": os.cpu_count(), "torch": torch.__version__}
         options.out.write_text(json.dumps({"machine": machine, "command": sys.argv, "results": results}, indent=1))
     return 0
 

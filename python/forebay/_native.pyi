@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
+
+__all__ = ["Array", "Batch", "Folder", "Job", "Loader", "Pipeline", "Plan", "__version__", "cuda_is_present"]
 
 __version__: str
 
 def cuda_is_present() -> bool:
     """Whether a CUDA driver with a device answers, so that memory can be page-locked for it."""
 
+@final
 class Folder:
     """The listing of an image folder."""
 
@@ -24,10 +27,13 @@ class Folder:
     def label(self, index: int) -> int: ...
     def fingerprint(self) -> int: ...
 
+@final
 class Pipeline:
     """A checked chain of operations; every method returns a new one, or raises ``forebay.ConfigError``."""
 
-    def __new__(cls, *, orientation: bool = False, max_pixels: int | None = None, scaling: str = "exact") -> Pipeline: ...
+    def __new__(
+        cls, *, orientation: bool = False, max_pixels: int | None = None, scaling: str = "exact"
+    ) -> Pipeline: ...
     def resize(self, size: int | tuple[int, int], *, interpolation: str, max_size: int | None) -> Pipeline: ...
     def center_crop(self, size: tuple[int, int]) -> Pipeline: ...
     def random_crop(
@@ -75,6 +81,7 @@ class Pipeline:
     def sample(self, folder: Folder, index: int, *, seed: int, epoch: int) -> tuple[Array, int]:
         """One sample, prepared in this thread, with its label."""
 
+@final
 class Plan:
     """The batches of one rank in one epoch: sample numbers by batch."""
 
@@ -98,6 +105,7 @@ class Plan:
     def consumed(self, batches: int) -> int:
         """The global position after that many batches."""
 
+@final
 class Loader:
     """What outlives an epoch: dataset, pipeline, threads, arena."""
 
@@ -116,6 +124,7 @@ class Loader:
     def is_foreign(self) -> bool:
         """Whether this process is a fork of the one that made it."""
 
+@final
 class Job:
     """One walk over the dataset, along a plan or along what ``feed`` returns (an empty list ends it)."""
 
@@ -141,6 +150,7 @@ class Job:
         """Sample, path, replacement, reason."""
     def cancel(self) -> None: ...
 
+@final
 class Batch:
     @property
     def images(self) -> Array: ...
@@ -152,6 +162,7 @@ class Batch:
     def end(self) -> int: ...
     def __len__(self) -> int: ...
 
+@final
 class Array:
     """Memory of a batch that speaks DLPack; the batch's slab returns when the last array over it dies."""
 

@@ -16,12 +16,11 @@ from PIL import Image, ImageOps
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
 pytest.importorskip("skimage", reason="the photographs come with scikit-image")
+import photos  # noqa: E402
+from forebay import _native  # noqa: E402
 from torchvision.transforms import InterpolationMode  # noqa: E402
 from torchvision.transforms import v2 as torchvision  # noqa: E402
 from torchvision.transforms.v2 import functional as tv  # noqa: E402
-
-import photos  # noqa: E402
-from forebay import _native  # noqa: E402
 
 FILES = photos.files()
 INTERPOLATIONS = ["nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"]
@@ -110,7 +109,9 @@ def jitter(pipeline: _native.Pipeline, **ranges: tuple[float, float]) -> _native
     return pipeline.color_jitter(**{**SAME, **ranges})
 
 
-def resize(size: int | tuple[int, int], interpolation: str = "bilinear", max_size: int | None = None) -> _native.Pipeline:
+def resize(
+    size: int | tuple[int, int], interpolation: str = "bilinear", max_size: int | None = None
+) -> _native.Pipeline:
     return _native.Pipeline().resize(size, interpolation=interpolation, max_size=max_size)
 
 
@@ -120,7 +121,11 @@ def resize(size: int | tuple[int, int], interpolation: str = "bilinear", max_siz
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_every_kind_decodes_to_what_pillow_gives(name: str, table: Table, file: Put) -> None:
     path = file(FILES[name])
-    table.same(f"decode {name.split('-')[0]}", levels(_native.Pipeline(), path), np.asarray(Image.open(path).convert("RGB")))
+    table.same(
+        f"decode {name.split('-', maxsplit=1)[0]}",
+        levels(_native.Pipeline(), path),
+        np.asarray(Image.open(path).convert("RGB")),
+    )
 
 
 def test_a_photograph_as_it_was_taken_decodes_to_what_pillow_gives(table: Table) -> None:
@@ -246,7 +251,9 @@ def test_a_picture_too_small_for_the_crop_is_padded_as_torchvision_does(
     params = transform.make_params([image])
     padded = np.asarray(tv.pad(image, params["padding"], 0, mode))
     for seed in range(4):
-        got = levels(random_crop(size, padding=padding, pad_if_needed=True, padding_mode=mode), file(lossless(image)), seed)
+        got = levels(
+            random_crop(size, padding=padding, pad_if_needed=True, padding_mode=mode), file(lossless(image)), seed
+        )
         places = [
             (top, left)
             for top in range(padded.shape[0] - size[0] + 1)
@@ -317,9 +324,7 @@ def test_a_certain_flip_is_torchvisions(photo: Image.Image, table: Table, file: 
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-def test_a_resize_after_a_flip_is_torchvisions(
-    interpolation: str, photo: Image.Image, table: Table, file: Put
-) -> None:
+def test_a_resize_after_a_flip_is_torchvisions(interpolation: str, photo: Image.Image, table: Table, file: Put) -> None:
     pipeline = _native.Pipeline().horizontal_flip(1.0).vertical_flip(1.0)
     got = levels(pipeline.resize((150, 130), interpolation=interpolation, max_size=None), file(lossless(photo)))
     expected = tv.resize(tv.vflip(tv.hflip(photo)), [150, 130], InterpolationMode(interpolation))
@@ -398,7 +403,7 @@ def test_normalized_grey_values_are_torchvisions(photo: Image.Image, file: Put) 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize(("name", "dtype"), [("f32", torch.float32), ("f16", torch.float16), ("bf16", torch.bfloat16)])
-def test_a_cast_is_torchs_within_one_step(
+def test_a_cast_is_torchs_within_one_step(  # noqa: PLR0917
     name: str, dtype: torch.dtype, normalized: bool, layout: str, photo: Image.Image, file: Put
 ) -> None:
     pipeline, values = _native.Pipeline(), tv.to_dtype(tv.to_image(photo), torch.float32, scale=True)
@@ -501,7 +506,12 @@ def test_fast_scaling_is_close_to_exact_and_never_the_default(table: Table, file
             path = file(photos.encode(image, "JPEG", quality=92))
             for size in (64, 224):
                 exact = levels(resize((size, size)), path)
-                fast = levels(_native.Pipeline(scaling="fast").resize((size, size), interpolation="bilinear", max_size=None), path)
+                fast = levels(
+                    _native.Pipeline(scaling="fast").resize((size, size), interpolation="bilinear", max_size=None), path
+                )
                 assert not np.array_equal(fast, exact), "nothing was scaled"
-                assert np.array_equal(levels(_native.Pipeline().resize((size, size), interpolation="bilinear", max_size=None), path), exact)
+                assert np.array_equal(
+                    levels(_native.Pipeline().resize((size, size), interpolation="bilinear", max_size=None), path),
+                    exact,
+                )
                 table.compare(f"fast scaling, {name} {side} to {size}", fast, exact, mean=4, most=255)

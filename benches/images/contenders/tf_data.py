@@ -11,9 +11,9 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-import measure  # noqa: E402  # isort: skip  first: memory is counted from here
+import measure  # isort: skip  first: memory is counted from here
 
-import tensorflow as tf  # noqa: E402
+import tensorflow as tf
 
 
 def prepare(path, label, output: str):

@@ -1,4 +1,4 @@
-//! Holds what samples are made of: the [`source`] their bytes come from, the [`format`] that says which
+//! Holds what samples are made of: the [`source`] their bytes come from, the [`mod@format`] that says which
 //! bytes are which sample, and the [`arena`] that batches are assembled in.
 //!
 //! Nothing here decides anything: which sample comes next is `forebay-policy`'s word, and moving bytes

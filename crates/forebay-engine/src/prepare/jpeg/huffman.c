@@ -12,7 +12,9 @@
  *
  * Whatever the input, coefficients come out as libjpeg's decoder gives them: after the end of a segment
  * follow zero bits until the MCU is complete, further MCUs stay empty, and an unknown code is 17 bits long and
- * reads as 0. Restart marks out of order are left to libjpeg's own recovery.
+ * reads as 0. Restart marks out of order are left to libjpeg's own recovery. One difference is on purpose: where a
+ * stray marker interrupts a scan, libjpeg's fast loop gives up, its slow loop decodes the MCU again, and
+ * coefficients of the first attempt stay behind. Ours come out as those of the slow loop alone.
  */
 
 #include "huffman.h"
@@ -21,6 +23,10 @@
 #include <string.h>
 
 #include <jerror.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -417,7 +423,11 @@ SEGMENT_LOOPS(_anywhere)
 
 /* The loop shifts by amounts that it has just read, which takes one instruction in place of three with BMI2. */
 #ifdef __x86_64__
-#define HAS_BMI2 (__builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"))
+/* Asks the processor itself: the compiler's own question needs a run-time library that not every linker finds. */
+static boolean has_bmi2(void) {
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_BMI) && (b & bit_BMI2);
+}
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("bmi,bmi2"))), apply_to = function)
 SEGMENT_LOOPS(_bmi2)
@@ -429,7 +439,7 @@ SEGMENT_LOOPS(_bmi2)
 #pragma GCC pop_options
 #endif
 #else
-#define HAS_BMI2 FALSE
+#define has_bmi2() FALSE
 #define decode_wanted_bmi2 decode_wanted_anywhere
 #define pass_unwanted_bmi2 pass_unwanted_anywhere
 #endif
@@ -481,7 +491,7 @@ static boolean is_known(const struct huffman_decoder *decoder, j_decompress_ptr 
 }
 
 /* Makes the codes of a scan known. Tables take as long to build as a few KB to decode, so that smaller files
- * with codes of their own are left to libjpeg until they add up to as much. */
+ * with unknown codes are left to libjpeg; but now and then one is learned from, for they may have the same. */
 static boolean learn_all(struct huffman_decoder *decoder, j_decompress_ptr cinfo) {
   boolean are_known = TRUE;
   for (int i = 0; i < cinfo->comps_in_scan; i++) {
@@ -493,10 +503,12 @@ static boolean learn_all(struct huffman_decoder *decoder, j_decompress_ptr cinfo
   }
   if (are_known)
     return TRUE;
-  decoder->passed += cinfo->src->bytes_in_buffer;
-  if (decoder->passed < decoder->worth_learning)
-    return FALSE;
-  decoder->passed = 0;
+  if (cinfo->src->bytes_in_buffer < decoder->worth_learning) {
+    decoder->passed += cinfo->src->bytes_in_buffer;
+    if (decoder->passed < PATIENCE * decoder->worth_learning)
+      return FALSE;
+    decoder->passed = 0;
+  }
   for (int i = 0; i < cinfo->comps_in_scan; i++) {
     const jpeg_component_info *info = cinfo->cur_comp_info[i];
     if (!is_known(decoder, cinfo, info) &&
@@ -536,8 +548,11 @@ boolean huffman_take_over(struct huffman_decoder *decoder, j_decompress_ptr cinf
   decoder->next_restart = 0;
   decoder->is_exhausted = FALSE;
   start_segment(decoder);
-  decoder->decode_wanted = HAS_BMI2 ? decode_wanted_bmi2 : decode_wanted_anywhere;
-  decoder->pass_unwanted = HAS_BMI2 ? pass_unwanted_bmi2 : pass_unwanted_anywhere;
+  if (decoder->decode_wanted == NULL) { /* asked once: a virtual machine may take microseconds to answer */
+    boolean is_bmi2 = has_bmi2();
+    decoder->decode_wanted = is_bmi2 ? decode_wanted_bmi2 : decode_wanted_anywhere;
+    decoder->pass_unwanted = is_bmi2 ? pass_unwanted_bmi2 : pass_unwanted_anywhere;
+  }
   cinfo->client_data = decoder;
   cinfo->entropy->decode_mcu = decode_mcu;
   return TRUE;

@@ -22,6 +22,9 @@ _Static_assert(INDEX_BITS <= 10, "the first value of a pair has 10 bits");
 #define CLEAN_BYTES (16 * 1024)
 #define PADDING (MCU_BYTES + 64)
 
+/* How many times `worth_learning` may pass in small files before one is learned from. */
+#define PATIENCE 16
+
 /* A Huffman code: bits in, symbol and length out. */
 struct huffman_code {
   boolean is_learned;
@@ -80,8 +83,8 @@ struct huffman_decoder {
   uint8_t clean[CLEAN_BYTES + PADDING];
 
   /* Tables, kept from image to image. */
-  size_t worth_learning;     /* bytes of scans that make it worth to build the tables of their codes */
-  size_t passed;             /* bytes of scans left to libjpeg since the last were built */
+  size_t worth_learning;     /* bytes of a scan that make it worth to build the tables of its codes */
+  size_t passed;             /* bytes of small scans left to libjpeg since one was learned from */
   struct huffman_code dc[NUM_HUFF_TBLS];
   struct ac_code ac[NUM_HUFF_TBLS];
 };

@@ -36,8 +36,8 @@ pub(super) struct Header {
 /// Pixels decoded beyond each side of a region, for the chroma filter.
 const MARGIN: u32 = 2;
 
-/// Bytes of image data with unknown Huffman codes that make it worth to build the tables of our decoder for
-/// them: building takes as long as the tables save on about half of that.
+/// Bytes of a file with unknown Huffman codes that make it worth to build the tables of our decoder for them:
+/// that takes as long as they save on about half as many.
 const WORTH_LEARNING: usize = 8 << 10;
 
 /// A decoder, reused for image after image.

@@ -179,8 +179,9 @@ fn every_kind_of_file_decodes_as_libjpeg_does() {
 fn small_files_with_codes_of_their_own_decode_as_libjpeg_does() {
     let mut rng = Key::new(9, 0, 0).rng(0);
     let mut decompressor = Decompressor::new();
-    for number in 0..100 {
-        let coding = Coding { parameters: KINDS[number % 2], quality: 50 + (number / 2) as c_int, ..BASELINE };
+    // Enough of them that the plain ones' code becomes known.
+    for number in 0..300 {
+        let coding = Coding { parameters: KINDS[number % 2], quality: 50 + (number / 6) as c_int, ..BASELINE };
         let bytes = encode(48, 40, coding, &mut rng);
         assert!(bytes.len() < WORTH_LEARNING);
         let header = decompressor.header(&bytes).unwrap();
@@ -271,6 +272,15 @@ fn damage(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
+/// Whether libjpeg's fast loop may have left coefficients behind that its slow loop does not give: it does where
+/// a scan without restart marks is interrupted, unless the file is about to end.
+fn may_have_leftovers(bytes: &[u8]) -> bool {
+    let scan = bytes.windows(2).rposition(|pair| pair == [0xff, 0xda]).unwrap_or(0) + 2;
+    let fast = scan..bytes.len().saturating_sub(512).max(scan);
+    let has_restarts = bytes.windows(4).any(|segment| segment == [0xff, 0xdd, 0, 4]);
+    !has_restarts && bytes[fast].windows(2).any(|pair| pair[0] == 0xff && pair[1] != 0)
+}
+
 #[test]
 fn a_damaged_file_decodes_as_libjpeg_does_or_fails() {
     let mut rng = Key::new(5, 0, 0).rng(0);
@@ -300,12 +310,11 @@ fn a_damaged_file_decodes_as_libjpeg_does_or_fails() {
         let mut pixels = Vec::new();
         let Ok(decoded) = decompressor.decode(&bytes, header, region, denominator, &mut pixels) else {
             failed += 1;
-            let bytes_left = ends_properly(&bytes);
             let result = stock(&bytes, whole, 1, header.is_cmyk);
-            assert!(!bytes_left || !matches!(result, Stock::Fine(_)), "file {number} is fine for libjpeg");
+            assert!(!matches!(result, Stock::Fine(_)), "file {number} is fine for libjpeg");
             continue;
         };
-        if header.is_cmyk {
+        if header.is_cmyk || may_have_leftovers(&bytes) {
             continue;
         }
         match stock(&bytes, decoded, denominator, false) {
