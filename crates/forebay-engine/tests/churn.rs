@@ -1,5 +1,7 @@
 //! Many short lives: law 7. Alone in its file, because it counts the threads of the process.
 
+#![allow(clippy::unwrap_used)] // also outside of the functions marked as tests
+
 mod folder;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,7 +89,9 @@ fn live(pictures: &Pictures, expected: &[Vec<Copy>], rng: &mut Rng) {
 fn thousands_of_short_jobs_leave_no_thread_and_no_slab_behind() {
     let pictures = Pictures::new(40);
     let expected: Vec<_> = (1..=9)
-        .map(|size| run(&pictures.loader(&augmented(), 0, size), JobSpec::default(), epoch(40, size as u32, 0)).unwrap())
+        .map(|size| {
+            run(&pictures.loader(&augmented(), 0, size), JobSpec::default(), epoch(40, size as u32, 0)).unwrap()
+        })
         .collect();
     let before = threads();
     let start = Instant::now();

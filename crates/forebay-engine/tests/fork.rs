@@ -1,5 +1,7 @@
 //! A fork after use: law 7. Alone in its file, because a fork copies one thread of however many there are.
 
+#![allow(clippy::unwrap_used)] // also outside of the functions marked as tests
+
 mod folder;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

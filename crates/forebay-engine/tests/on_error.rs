@@ -1,5 +1,7 @@
 //! Samples that cannot be read or prepared: law 6.
 
+#![allow(clippy::unwrap_used)] // also outside of the functions marked as tests
+
 mod folder;
 
 use std::fmt;
@@ -68,8 +70,7 @@ fn skipping_shrinks_the_batch_and_reports_the_loss() {
         let mut job = Job::new(&loader, on_error(OnError::Skip(10)), Some(in_file_order(20, 4))).unwrap();
         let batches = drain(&mut job).unwrap();
         let samples: Vec<_> = batches.iter().map(|batch| batch.samples.clone()).collect();
-        let expected =
-            [vec![0, 1, 2], vec![4, 5, 6, 7], vec![10, 11], vec![12, 13, 15], vec![16, 17, 18, 19]];
+        let expected = [vec![0, 1, 2], vec![4, 5, 6, 7], vec![10, 11], vec![12, 13, 15], vec![16, 17, 18, 19]];
         assert_eq!(samples, expected);
         // The gap is closed: pictures and labels are those of the samples that are left.
         for batch in &batches {
@@ -109,8 +110,7 @@ fn replacing_keeps_batches_full_and_is_the_same_in_every_run() {
             let loader = pictures.loader(&plain(), workers, 4);
             let mut job = Job::new(&loader, on_error(OnError::Replace(64)), Some(epoch(20, 4, 0))).unwrap();
             let batches = drain(&mut job).unwrap();
-            let mut losses: Vec<_> =
-                job.watch().losses().iter().map(|loss| (loss.sample, loss.replaced_by)).collect();
+            let mut losses: Vec<_> = job.watch().losses().iter().map(|loss| (loss.sample, loss.replaced_by)).collect();
             losses.sort_unstable();
             (batches, losses)
         })

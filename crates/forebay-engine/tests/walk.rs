@@ -1,5 +1,7 @@
 //! The walk of a sample, from files to batches: laws 1 to 4.
 
+#![allow(clippy::unwrap_used)] // also outside of the functions marked as tests
+
 mod folder;
 
 use std::collections::HashSet;
@@ -64,6 +66,48 @@ fn in_any_order_the_same_batches_come_each_once() {
     expected.sort();
     got.sort();
     assert!(got == expected);
+}
+
+/// Holds picture 0 back until four others are done.
+#[derive(Debug, Default)]
+struct FirstIsLate(AtomicUsize);
+
+impl fmt::Display for FirstIsLate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("first_is_late()")
+    }
+}
+
+impl Operation for FirstIsLate {
+    fn form(&self, _: &mut Form) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, image: &mut Image<'_>, _: &mut Rng) -> Result<()> {
+        match image.rows_mut()?.next().map(|row| row[0][0]) {
+            Some(0) => eventually("four others are done", || self.0.load(Ordering::SeqCst) == 4),
+            Some(1) => {}
+            _ => _ = self.0.fetch_add(1, Ordering::SeqCst),
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_slow_batch_holds_back_those_behind_it_only_where_order_is_asked_for() {
+    let pictures = Pictures::new(6);
+    for (in_order, expected) in [(true, [[0, 1], [2, 3], [4, 5]]), (false, [[2, 3], [4, 5], [0, 1]])] {
+        let loader = pictures.loader(&plain().then(FirstIsLate::default()).unwrap(), 2, 2);
+        let spec = JobSpec { in_order, lookahead: 3, ..JobSpec::default() };
+        let (order, shard) = (Order::sequential(6), Shard::alone());
+        let batches = Batches::new(BatchSpec { order, batch_size: 2, shard, drop_last: false, start: 0 }).unwrap();
+        let mut got: Vec<_> = run(&loader, spec, batches).unwrap().into_iter().map(|batch| batch.samples).collect();
+        if !in_order {
+            // The two that do not wait may overtake each other.
+            got[..2].sort();
+        }
+        assert_eq!(got, expected);
+    }
 }
 
 #[test]
@@ -175,7 +219,8 @@ fn no_more_slabs_are_mapped_than_are_held_and_looked_ahead_to() {
 fn a_slab_returns_with_the_last_handle_over_it() {
     let pictures = Pictures::new(60);
     // Room for two slabs: a walk of 60 batches needs every one of them back.
-    let spec = LoaderSpec { workers: 2, readers: 1, batch_size: 1, ram_budget: 2 * 392 * 4 / 3 + 8, ..LoaderSpec::default() };
+    let spec =
+        LoaderSpec { workers: 2, readers: 1, batch_size: 1, ram_budget: 2 * 392 * 4 / 3 + 8, ..LoaderSpec::default() };
     let loader = pictures.loader_with(&plain(), spec);
     let mut job = Job::new(&loader, JobSpec::default(), Some(epoch(60, 1, 0))).unwrap();
     let mut count = 0;

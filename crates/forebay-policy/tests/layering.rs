@@ -2,6 +2,8 @@
 //!
 //! It lies with the lowest crate, because that one has the most to lose.
 
+#![allow(clippy::unwrap_used)] // also outside of the functions marked as tests
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;

@@ -94,8 +94,7 @@ mod tests {
     fn beyond_the_picture_there_is_black_most_of_it_after() {
         let grid = Grid::noise(3, 8, 0);
         let got = grid.after(&CenterCrop { size: (4, 6) }, 0);
-        let expected =
-            Grid::new(6, 4, |x, y| if (1..4).contains(&x) { grid.at(x - 1, y + 2) } else { [0; 3] });
+        let expected = Grid::new(6, 4, |x, y| if (1..4).contains(&x) { grid.at(x - 1, y + 2) } else { [0; 3] });
         assert_eq!(got, expected);
     }
 }

@@ -121,7 +121,8 @@ impl Decode {
         let (mut width, mut height) = (u32::from(decoder.width()), u32::from(decoder.height()));
         let frame = decoder.next_frame_info().map_err(|e| damaged("GIF", e))?;
         let frame = frame.ok_or_else(|| Error::corrupt("the GIF has no picture").remedy(RESTORE))?;
-        let inner = Rect { x: frame.left.into(), y: frame.top.into(), width: frame.width.into(), height: frame.height.into() };
+        let inner =
+            Rect { x: frame.left.into(), y: frame.top.into(), width: frame.width.into(), height: frame.height.into() };
         let around = usize::from(frame.transparent.unwrap_or(0));
         (width, height) = (width.max(inner.x + inner.width), height.max(inner.y + inner.height));
         self.check(width, height)?;
@@ -270,7 +271,11 @@ mod tests {
         let plain = Decode::default;
         for (decode, text, fingerprint) in [
             (plain(), "decode()", 0xa0a1_37d9_a23f_6130),
-            (Decode { orientation: Orientation::Upright, ..plain() }, "decode(orientation=True)", 0x08ff_ec76_b095_878e),
+            (
+                Decode { orientation: Orientation::Upright, ..plain() },
+                "decode(orientation=True)",
+                0x08ff_ec76_b095_878e,
+            ),
             (Decode { max_pixels: 9, ..plain() }, "decode(max_pixels=9)", 0xfc55_41e3_757a_cf8c),
             (Decode { scaling: Scaling::Fast, ..plain() }, "decode(scaling=\"fast\")", 0x4e6f_b22f_52fb_75eb),
         ] {
@@ -303,7 +308,9 @@ mod tests {
         let mut gif = Vec::new();
         let mut encoder = gif::Encoder::new(&mut gif, 40, 30, &[0, 0, 0, 255, 255, 255]).unwrap();
         let indices: Vec<u8> = grid.pixels.iter().map(|p| p[0] & 1).collect();
-        encoder.write_frame(&gif::Frame { width: 40, height: 30, buffer: indices.into(), ..gif::Frame::default() }).unwrap();
+        encoder
+            .write_frame(&gif::Frame { width: 40, height: 30, buffer: indices.into(), ..gif::Frame::default() })
+            .unwrap();
         drop(encoder);
         let mut png = Vec::new();
         let mut encoder = png::Encoder::new(&mut png, 40, 30);
@@ -345,7 +352,8 @@ mod tests {
         let mut file = Vec::new();
         let palette = [10, 11, 12, 20, 21, 22, 30, 31, 32, 40, 41, 42];
         let mut encoder = gif::Encoder::new(&mut file, 5, 4, &palette).unwrap();
-        let frame = gif::Frame { left: 1, top: 2, width: 2, height: 1, buffer: vec![1, 3].into(), ..gif::Frame::default() };
+        let frame =
+            gif::Frame { left: 1, top: 2, width: 2, height: 1, buffer: vec![1, 3].into(), ..gif::Frame::default() };
         encoder.write_frame(&gif::Frame { transparent: Some(2), ..frame }).unwrap();
         drop(encoder);
         let expected = Grid::new(5, 4, |x, y| match (x, y) {

@@ -249,8 +249,9 @@ impl<'a> Image<'a> {
                 // itself the resizer goes down first; Pillow goes across first.
                 check_room(target.width(), height)?;
                 let middle = grow(&mut scratch.middle, target.width(), height).as_flattened_mut();
-                let mut middle = fir::images::Image::from_slice_u8(target.width(), height, middle, fir::PixelType::U8x4)
-                    .map_err(broken)?;
+                let mut middle =
+                    fir::images::Image::from_slice_u8(target.width(), height, middle, fir::PixelType::U8x4)
+                        .map_err(broken)?;
                 scratch.resizer.resize(&source, &mut middle, Some(&options)).map_err(broken)?;
                 scratch.resizer.resize(&middle, &mut target, Some(&options)).map_err(broken)?;
             } else {
@@ -531,8 +532,8 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         let fractions = || prop::array::uniform4(0.0..1.0_f64);
-        let sides = prop::array::uniform4(0..4_u32)
-            .prop_map(|[left, top, right, bottom]| Sides { left, top, right, bottom });
+        let sides =
+            prop::array::uniform4(0..4_u32).prop_map(|[left, top, right, bottom]| Sides { left, top, right, bottom });
         prop_oneof![
             3 => fractions().prop_map(Step::Crop),
             3 => Just(Step::Mirror),
@@ -620,12 +621,14 @@ mod tests {
 
     fn file() -> impl Strategy<Value = (Grid, Vec<u8>)> {
         let coding = (prop::sample::select(&SUBSAMPLINGS[..]), 40..98, any::<bool>());
-        (1..90_u32, 1..70_u32, any::<u64>(), coding).prop_map(|(width, height, seed, (sampling, quality, progressive))| {
-            let bytes = jpeg(&scene(width, height, seed), sampling, quality, progressive);
-            let mut scratch = Scratch::default();
-            let whole = Grid::of(Decode::default().open(&bytes, &mut scratch).unwrap());
-            (whole, bytes)
-        })
+        (1..90_u32, 1..70_u32, any::<u64>(), coding).prop_map(
+            |(width, height, seed, (sampling, quality, progressive))| {
+                let bytes = jpeg(&scene(width, height, seed), sampling, quality, progressive);
+                let mut scratch = Scratch::default();
+                let whole = Grid::of(Decode::default().open(&bytes, &mut scratch).unwrap());
+                (whole, bytes)
+            },
+        )
     }
 
     proptest! {
@@ -751,7 +754,9 @@ mod tests {
             let mut scratch = Scratch::default();
             decode.open(&bytes, &mut scratch).unwrap().denominator(width, height)
         };
-        for (width, height, expected) in [(200, 160, 1), (101, 40, 1), (100, 80, 2), (50, 40, 4), (25, 20, 8), (2, 2, 8)] {
+        for (width, height, expected) in
+            [(200, 160, 1), (101, 40, 1), (100, 80, 2), (50, 40, 4), (25, 20, 8), (2, 2, 8)]
+        {
             assert_eq!(denominator(&fast, width, height), expected, "{width} x {height}");
             assert_eq!(denominator(&Decode::default(), width, height), 1);
         }

@@ -352,7 +352,7 @@ mod tests {
             let (width, height) = (grid.width as i32, grid.height as i32);
             let pixels = grid.pixels.as_flattened().as_ptr();
             let status =
-                sys::tj3Compress8(handle, pixels, width, 0, height, sys::TJPF_TJPF_RGB as i32, &mut data, &mut len);
+                sys::tj3Compress8(handle, pixels, width, 0, height, sys::TJPF_TJPF_RGB, &mut data, &mut len);
             assert_eq!(status, 0);
             let bytes = std::slice::from_raw_parts(data, len as usize).to_vec();
             sys::tj3Free(data.cast());
@@ -429,7 +429,8 @@ mod tests {
         let half = (0.5, 1.5);
         let jitter = ColorJitter { brightness: half, contrast: half, saturation: half, hue: (-0.1, 0.1) };
         let padding = image::Sides { left: 3, top: 3, right: 3, bottom: 3 };
-        let crop = RandomCrop { size: (20, 24), padding, pad_if_needed: true, fill: [1, 2, 3], mode: PaddingMode::Edge };
+        let crop =
+            RandomCrop { size: (20, 24), padding, pad_if_needed: true, fill: [1, 2, 3], mode: PaddingMode::Edge };
         let pipeline = decoded().then(crop).unwrap().then(RandomResizedCrop::new((16, 12))).unwrap();
         let pipeline = pipeline.then(HorizontalFlip { p: 0.5 }).unwrap().then(VerticalFlip { p: 0.5 }).unwrap();
         let pipeline = pipeline.then(jitter).unwrap().then(Grayscale { channels: 3, p: 0.2 }).unwrap();

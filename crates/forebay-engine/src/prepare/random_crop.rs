@@ -6,7 +6,7 @@ use forebay_policy::sample::Rng;
 use forebay_store::{Error, Result};
 
 use super::image::{Image, Padding, Rect, Sides};
-use super::{Form, Operation, LONGEST_SIDE, check_size, size_text};
+use super::{Form, LONGEST_SIDE, Operation, check_size, size_text};
 
 /// torchvision's `RandomCrop`.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,21 +162,17 @@ mod tests {
     use super::*;
 
     fn plain(size: (u32, u32)) -> RandomCrop {
-        RandomCrop {
-            size,
-            padding: Sides::default(),
-            pad_if_needed: false,
-            fill: [0; 3],
-            mode: PaddingMode::Constant,
-        }
+        RandomCrop { size, padding: Sides::default(), pad_if_needed: false, fill: [0; 3], mode: PaddingMode::Constant }
     }
 
     #[test]
     fn it_is_written_as_promised() {
         assert_written(&decoded(), plain((32, 32)), "random_crop(32)", 0x2b01_7dcc_a12d_a68c);
         let padding = Sides { left: 1, top: 2, right: 3, bottom: 4 };
-        let full = RandomCrop { padding, pad_if_needed: true, fill: [5, 6, 7], mode: PaddingMode::Edge, ..plain((8, 9)) };
-        let text = "random_crop((8, 9), padding=(1, 2, 3, 4), pad_if_needed=True, fill=(5, 6, 7), padding_mode=\"edge\")";
+        let full =
+            RandomCrop { padding, pad_if_needed: true, fill: [5, 6, 7], mode: PaddingMode::Edge, ..plain((8, 9)) };
+        let text =
+            "random_crop((8, 9), padding=(1, 2, 3, 4), pad_if_needed=True, fill=(5, 6, 7), padding_mode=\"edge\")";
         assert_written(&decoded(), full, text, 0x3e10_40a6_f932_dba7);
         for (mode, text, fingerprint) in [
             (PaddingMode::Reflect, "random_crop(4, padding_mode=\"reflect\")", 0x4d1d_5d9d_94fd_4f5c),

@@ -130,12 +130,8 @@ mod tests {
     fn it_is_written_as_promised() {
         let plain = RandomErasing::default;
         assert_written(&decoded(), plain(), "random_erasing()", 0x51d2_1f4f_474e_212a);
-        let full = RandomErasing {
-            p: 0.25,
-            scale: (0.1, 0.2),
-            ratio: (0.5, 2.0),
-            value: Erase::Values(vec![1.0, 2.5, 3.0]),
-        };
+        let full =
+            RandomErasing { p: 0.25, scale: (0.1, 0.2), ratio: (0.5, 2.0), value: Erase::Values(vec![1.0, 2.5, 3.0]) };
         let text = "random_erasing(p=0.25, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=[1.0, 2.5, 3.0])";
         assert_written(&decoded(), full, text, 0xcaf6_d757_d0b3_cbe4);
         let noise = RandomErasing { value: Erase::Noise, ..plain() };

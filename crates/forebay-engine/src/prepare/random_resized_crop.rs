@@ -105,7 +105,12 @@ mod tests {
 
     #[test]
     fn it_is_written_as_promised() {
-        assert_written(&decoded(), RandomResizedCrop::new((224, 224)), "random_resized_crop(224)", 0xa3b3_7e2a_34ad_78d4);
+        assert_written(
+            &decoded(),
+            RandomResizedCrop::new((224, 224)),
+            "random_resized_crop(224)",
+            0xa3b3_7e2a_34ad_78d4,
+        );
         let full = RandomResizedCrop {
             size: (96, 128),
             scale: (0.2, 0.9),

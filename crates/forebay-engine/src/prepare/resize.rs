@@ -91,8 +91,8 @@ impl fmt::Display for Resize {
 mod tests {
     use forebay_store::Kind;
 
-    use super::super::tests::{assert_written, decoded, normalized, ppm, refusal, Grid};
     use super::super::Scratch;
+    use super::super::tests::{Grid, assert_written, decoded, normalized, ppm, refusal};
     use super::*;
     use forebay_policy::sample::Key;
 

@@ -67,7 +67,12 @@ mod tests {
         assert_written(&decoded(), to(Some(Dtype::F32), None), "to(\"f32\")", 0x361b_8c4f_464a_d1e5);
         assert_written(&decoded(), to(Some(Dtype::F16), None), "to(\"f16\")", 0x4291_ba15_fde7_a077);
         assert_written(&decoded(), to(None, Some(Layout::Nchw)), "to(layout=\"NCHW\")", 0x6798_0702_24d1_b242);
-        assert_written(&decoded(), to(Some(Dtype::Bf16), Some(Layout::Nhwc)), "to(\"bf16\", layout=\"NHWC\")", 0x26bc_8045_fbf5_6613);
+        assert_written(
+            &decoded(),
+            to(Some(Dtype::Bf16), Some(Layout::Nhwc)),
+            "to(\"bf16\", layout=\"NHWC\")",
+            0x26bc_8045_fbf5_6613,
+        );
     }
 
     #[test]

@@ -315,7 +315,13 @@ mod tests {
 
     const NORMAL: ([f32; 3], [f32; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
 
-    fn form(dtype: Dtype, layout: Layout, channels: u32, size: (u32, u32), normal: Option<([f32; 3], [f32; 3])>) -> Form {
+    fn form(
+        dtype: Dtype,
+        layout: Layout,
+        channels: u32,
+        size: (u32, u32),
+        normal: Option<([f32; 3], [f32; 3])>,
+    ) -> Form {
         let stage = if dtype == Dtype::U8 { Stage::Levels } else { Stage::Values };
         Form { size: Some(size), channels, dtype, layout, stage, normal }
     }
@@ -343,8 +349,12 @@ mod tests {
         let channels = form.channels as usize;
         let places = || (0..grid.height).flat_map(|y| (0..grid.width).map(move |x| (x, y)));
         match form.layout {
-            Layout::Nchw => (0..channels).flat_map(|c| places().flat_map(|(x, y)| of(x, y, c)).collect::<Vec<_>>()).collect(),
-            Layout::Nhwc => places().flat_map(|(x, y)| (0..channels).flat_map(|c| of(x, y, c)).collect::<Vec<_>>()).collect(),
+            Layout::Nchw => {
+                (0..channels).flat_map(|c| places().flat_map(|(x, y)| of(x, y, c)).collect::<Vec<_>>()).collect()
+            }
+            Layout::Nhwc => {
+                places().flat_map(|(x, y)| (0..channels).flat_map(|c| of(x, y, c)).collect::<Vec<_>>()).collect()
+            }
         }
     }
 

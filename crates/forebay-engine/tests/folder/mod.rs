@@ -1,6 +1,7 @@
 //! What the tests of the walk share: folders of small pictures, and ways to run a job to its end.
 
 #![allow(dead_code)] // each test file uses its part
+#![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
 use std::sync::Arc;
