@@ -351,8 +351,7 @@ mod tests {
             let (mut data, mut len) = (std::ptr::null_mut(), 0);
             let (width, height) = (grid.width as i32, grid.height as i32);
             let pixels = grid.pixels.as_flattened().as_ptr();
-            let status =
-                sys::tj3Compress8(handle, pixels, width, 0, height, sys::TJPF_TJPF_RGB, &mut data, &mut len);
+            let status = sys::tj3Compress8(handle, pixels, width, 0, height, sys::TJPF_TJPF_RGB, &mut data, &mut len);
             assert_eq!(status, 0);
             let bytes = std::slice::from_raw_parts(data, len as usize).to_vec();
             sys::tj3Free(data.cast());
