@@ -164,9 +164,8 @@ impl Assembly {
         outcome.map_err(|error| error.at(&job.dataset.path(sample)))
     }
 
-    /// Notes that the sample of a slot is lost, and names a substitute if there is to be one.
-    pub fn lose(&self, slot: usize, attempt: u64, error: Error) -> Option<u64> {
-        let sample = self.sample(slot);
+    /// Notes that a sample meant for a slot is lost, and names a substitute if there is to be one.
+    pub fn lose(&self, slot: usize, sample: u64, attempt: u64, error: Error) -> Option<u64> {
         let error = error.sample(sample);
         let lost = self.job.metrics.errors.fetch_add(1, Ordering::Relaxed) + 1;
         let (budget, is_replaced) = match self.job.on_error {

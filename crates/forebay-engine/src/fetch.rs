@@ -27,18 +27,25 @@ pub(crate) fn fetch(assembly: &Arc<Assembly>, slot: usize, stock: &Stock, path: 
     if assembly.is_cancelled() {
         return None;
     }
-    let bytes = read(assembly, assembly.sample(slot), stock, path);
+    let bytes = read(assembly, assembly.sample(slot), path, stock, Stock::take);
     Some(Fetched { assembly: Arc::clone(assembly), slot, bytes })
 }
 
-fn read(assembly: &Assembly, sample: u64, stock: &Stock, path: &mut PathBuf) -> Result<Bytes> {
+/// Reads a sample's file into a buffer that `take` gets from the stock.
+fn read(
+    assembly: &Assembly,
+    sample: u64,
+    path: &mut PathBuf,
+    stock: &Stock,
+    take: impl FnOnce(&Stock, u64) -> Vec<u8>,
+) -> Result<Bytes> {
     let start = Instant::now();
     let job = &assembly.job;
     job.dataset.path_into(sample, path);
     let mut admitted = 0;
     let outcome = source::read_file(path, |size| {
         admitted = size;
-        Ok(stock.take(size))
+        Ok(take(stock, size))
     });
     match &outcome {
         Ok(bytes) => {
@@ -61,25 +68,28 @@ impl Fetched {
     /// Prepares the sample into its slot and reports the slot filled, or lost.
     pub fn prepare(self, scratch: &mut Scratch, stock: &Stock) {
         let Fetched { assembly, slot, bytes } = self;
-        let mut attempt = 0;
-        let mut outcome = settle(&assembly, slot, assembly.sample(slot), bytes, scratch, stock);
+        let (mut sample, mut attempt) = (assembly.sample(slot), 0);
+        let mut outcome = settle(&assembly, slot, sample, bytes, scratch, stock);
         // A sample that is lost may be replaced by another, which may be lost too.
         while let Err(error) = outcome {
-            match assembly.lose(slot, attempt, error) {
-                Some(substitute) => {
-                    attempt += 1;
-                    let bytes = read(&assembly, substitute, stock, &mut PathBuf::new());
-                    outcome = settle(&assembly, slot, substitute, bytes, scratch, stock);
-                }
-                None => break,
-            }
+            let Some(substitute) = assembly.lose(slot, sample, attempt, error) else { break };
+            (sample, attempt) = (substitute, attempt + 1);
+            let bytes = read(&assembly, sample, &mut PathBuf::new(), stock, Stock::take_at_once);
+            outcome = settle(&assembly, slot, sample, bytes, scratch, stock);
         }
         assembly.settled();
     }
 }
 
 /// Prepares `bytes`, if they came, and gives their buffer back.
-fn settle(assembly: &Assembly, slot: usize, sample: u64, bytes: Result<Bytes>, scratch: &mut Scratch, stock: &Stock) -> Result<()> {
+fn settle(
+    assembly: &Assembly,
+    slot: usize,
+    sample: u64,
+    bytes: Result<Bytes>,
+    scratch: &mut Scratch,
+    stock: &Stock,
+) -> Result<()> {
     let Bytes { bytes, admitted } = bytes?;
     let outcome = if assembly.is_cancelled() { Ok(()) } else { assembly.fill(slot, sample, &bytes, scratch) };
     stock.recycle(bytes);

@@ -78,6 +78,8 @@ pub struct Job {
     plan: Plan,
     loader: Arc<Loader>,
     arena: Arena,
+    /// Samples that a slab of the arena has room for.
+    capacity: usize,
     common: Arc<Common>,
     queue: Bound<Queue>,
     spec: JobSpec,
@@ -100,6 +102,10 @@ enum Plan {
 impl Job {
     /// Starts a walk along `batches`, or, without them, along what is [fed](Job::feed).
     pub fn new(loader: &Arc<Loader>, spec: JobSpec, batches: Option<Batches>) -> Result<Self> {
+        if loader.is_foreign() {
+            return Err(Error::config("this loader was made before a fork, and its threads stayed with the parent")
+                .remedy("make another in the child"));
+        }
         let (complete, completed) = unbounded();
         let common = Common {
             dataset: Arc::clone(&loader.dataset),
@@ -119,6 +125,7 @@ impl Job {
             plan,
             loader: Arc::clone(loader),
             arena: loader.arena.clone(),
+            capacity: loader.spec.batch_size,
             common: Arc::new(common),
             queue: Bound::new(Queue::new(completed, arrangement)),
             // Without workers a batch is prepared when it is asked for, not ahead.
@@ -141,7 +148,7 @@ impl Job {
         if self.common.cancelled.load(Ordering::Relaxed) {
             return Ok(Next::End);
         }
-        self.start_batches()?;
+        self.start_batches_or_pass()?;
         if self.started == self.delivered {
             return if self.is_exhausted() { Ok(Next::End) } else { self.starve(patience) };
         }
@@ -152,9 +159,13 @@ impl Job {
         };
         self.delivered += 1;
         self.common.metrics.spent(Step::Consumer, start);
+        if self.common.cancelled.load(Ordering::Relaxed) {
+            return Ok(Next::End); // slots may have been passed over
+        }
         let batch = Batch::new(assembly)?;
         if self.loader.pool.has_workers() {
-            self.start_batches()?;
+            // What fails here fails again, and is told, with the next call: this one has a batch to deliver.
+            let _ = self.start_batches();
         }
         if batch.is_empty() {
             return Ok(Next::Waiting);
@@ -179,7 +190,16 @@ impl Job {
         if let Plan::Fed { pending, ended, .. } = &mut self.plan {
             if samples.is_empty() { *ended = true } else { *pending = Some(samples) }
         }
-        self.start_batches()
+        self.start_batches_or_pass()
+    }
+
+    /// Starts batches; one that was fed and cannot be started is given up, so that its error comes once.
+    fn start_batches_or_pass(&mut self) -> Result<()> {
+        let outcome = self.start_batches();
+        if let (Err(_), Plan::Fed { pending, .. }) = (&outcome, &mut self.plan) {
+            *pending = None;
+        }
+        outcome
     }
 
     /// A handle that other threads may look through while this one waits.
@@ -203,8 +223,9 @@ impl Job {
                 }
                 Plan::Fed { pending: None, .. } => break,
             };
-            if samples.len() > self.loader.batch_capacity(&self.arena) {
+            if samples.len() > self.capacity {
                 self.arena = self.loader.larger_arena(samples.len())?;
+                self.capacity = samples.len();
             }
             let Some(slab) = self.arena.lease()? else { break };
             let assembly = Arc::new(Assembly::new(Arc::clone(&self.common), self.started, end, slab, samples, keys));

@@ -57,13 +57,6 @@ impl Loader {
         self.pool.born != fork::generation()
     }
 
-    /// How many samples the slabs of an arena have room for.
-    pub(crate) fn batch_capacity(&self, arena: &Arena) -> usize {
-        let sample = self.pipeline.form().sample_bytes().unwrap_or_default();
-        let most = arena.slab_bytes() / (sample + size_of::<i64>());
-        if slab_bytes(sample, most) <= arena.slab_bytes() { most } else { most - 1 }
-    }
-
     /// An arena for larger batches than the loader expected.
     pub(crate) fn larger_arena(&self, batch_size: usize) -> Result<Arena> {
         arena(&self.pipeline, &self.spec, batch_size)

@@ -100,7 +100,8 @@ fn prepare(arrived: &Receiver<Fetched>, stock: &Stock) {
 ///
 /// Half of the limit is for files being read or prepared, half for buffers that wait to be used again.
 ///
-/// **Invariant:** the files held at once exceed their half only where a single file does.
+/// **Invariant:** the files held at once exceed their half only where a single file does, or by the files that workers
+/// read to replace lost ones, one each.
 #[derive(Debug)]
 pub(crate) struct Stock {
     buffers: ArrayQueue<Vec<u8>>,
@@ -131,6 +132,17 @@ impl Stock {
     /// A buffer for a file of that size, once it fits under the limit; one used before where possible.
     pub fn take(&self, bytes: u64) -> Vec<u8> {
         self.admit(bytes);
+        self.spare(bytes)
+    }
+
+    /// The same at once, for workers: they alone make room, so that they must not wait for it. What this adds to
+    /// the limit is bounded by one file a worker.
+    pub fn take_at_once(&self, bytes: u64) -> Vec<u8> {
+        self.used.fetch_add(bytes, Ordering::SeqCst);
+        self.spare(bytes)
+    }
+
+    fn spare(&self, bytes: u64) -> Vec<u8> {
         let Some(buffer) = self.buffers.pop() else { return Vec::new() };
         self.idle.fetch_sub(buffer.capacity() as u64, Ordering::Relaxed);
         if buffer.capacity() > 2 * bytes as usize + AIR { Vec::new() } else { buffer }
@@ -139,7 +151,8 @@ impl Stock {
     /// Takes a buffer back for the next file, unless enough are waiting.
     pub fn recycle(&self, buffer: Vec<u8>) {
         let size = buffer.capacity() as u64;
-        let is_kept = self.idle.fetch_add(size, Ordering::Relaxed) + size <= self.limit && self.buffers.push(buffer).is_ok();
+        let is_kept =
+            self.idle.fetch_add(size, Ordering::Relaxed) + size <= self.limit && self.buffers.push(buffer).is_ok();
         if !is_kept {
             self.idle.fetch_sub(size, Ordering::Relaxed);
         }

@@ -231,7 +231,6 @@ fn a_folder_where_a_file_should_be_is_an_error_of_its_sample() {
 }
 
 #[test]
-#[ignore = "fails: a substitute that cannot be read is reported under the sample it stands in for, with its own file"]
 fn what_was_lost_is_named_where_its_substitutes_are_lost_too() {
     // Everything but sample 0 is gone, so most substitutes are lost as well.
     let pictures = Pictures::new(8);
@@ -248,7 +247,6 @@ fn what_was_lost_is_named_where_its_substitutes_are_lost_too() {
 }
 
 #[test]
-#[ignore = "fails: the worker waits for room to read a substitute, and only workers make room"]
 fn replacing_under_a_tight_budget_for_files_does_not_stall() {
     // Files of 300 KB, half of them damaged, and room for two in flight: a worker that needs a substitute must not
     // wait for room that only workers can make.
