@@ -1,20 +1,22 @@
 //! The threads: readers that fetch, workers that prepare.
 //!
-//! A batch is offered to the readers once a reader; each claims slot after slot of it until none is
-//! left, so that batches are read in the order they are wanted and a claim costs one atomic addition. What was read goes to
-//! the workers in order of arrival. A pool without workers has no threads at all: whoever waits for a batch does the work.
+//! A batch is offered to the readers once a reader; each claims slot after slot of it until none is left, so that
+//! batches are read in the order they are wanted and a claim costs one atomic addition. What was read goes to the
+//! workers, the batch that is wanted first before all others (`arrivals.rs`). A pool without workers has no threads
+//! at all: whoever waits for a batch does the work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use crossbeam_queue::ArrayQueue;
 
 use forebay_store::fork::{self, Bound};
 use forebay_store::{Error, Kind, Result};
 
+use crate::arrivals::{Arrivals, Inlet};
 use crate::assemble::Assembly;
 use crate::fetch::{self, Fetched};
 use crate::prepare::Scratch;
@@ -28,8 +30,8 @@ pub(crate) struct Pool {
     pub born: u64,
 }
 
-/// Samples read but not yet prepared, at the most; readers wait beyond it.
-const ARRIVALS: usize = 1024;
+/// Buffers that wait to be used again, at the most.
+const BUFFERS: usize = 1024;
 
 impl Pool {
     /// Starts the threads.
@@ -40,14 +42,14 @@ impl Pool {
             return Ok(Pool { offers: None, readers: 0, stock, born });
         }
         let (offers, offered) = unbounded();
-        let (arrivals, arrived) = bounded(ARRIVALS);
+        let (arrivals, inlet) = Arrivals::new();
         for i in 0..readers.max(1) {
-            let (offered, arrivals, stock) = (offered.clone(), arrivals.clone(), Arc::clone(&stock));
-            spawn(format!("forebay-read-{i}"), move || read(&offered, &arrivals, &stock))?;
+            let (offered, inlet, stock) = (offered.clone(), Arc::clone(&inlet), Arc::clone(&stock));
+            spawn(format!("forebay-read-{i}"), move || read(&offered, &inlet, &stock))?;
         }
         for i in 0..workers {
-            let (arrived, stock) = (arrived.clone(), Arc::clone(&stock));
-            spawn(format!("forebay-prep-{i}"), move || prepare(&arrived, &stock))?;
+            let (arrivals, stock) = (Arc::clone(&arrivals), Arc::clone(&stock));
+            spawn(format!("forebay-prep-{i}"), move || prepare(&arrivals, &stock))?;
         }
         Ok(Pool { offers: Some(Bound::new(offers)), readers: readers.max(1), stock, born })
     }
@@ -75,23 +77,21 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 /// A reader's life.
-fn read(offered: &Receiver<Arc<Assembly>>, arrivals: &Sender<Fetched>, stock: &Stock) {
+fn read(offered: &Receiver<Arc<Assembly>>, inlet: &Inlet<Fetched>, stock: &Stock) {
     let mut path = std::path::PathBuf::new();
     for assembly in offered {
         while let Some(slot) = assembly.claim() {
-            if let Some(fetched) = fetch::fetch(&assembly, slot, stock, &mut path)
-                && arrivals.send(fetched).is_err()
-            {
-                return;
+            if let Some(fetched) = fetch::fetch(&assembly, slot, stock, &mut path) {
+                inlet.put(assembly.number, fetched);
             }
         }
     }
 }
 
 /// A worker's life.
-fn prepare(arrived: &Receiver<Fetched>, stock: &Stock) {
+fn prepare(arrivals: &Arrivals<Fetched>, stock: &Stock) {
     let mut scratch = Scratch::default();
-    for fetched in arrived {
+    while let Some(fetched) = arrivals.take() {
         fetched.prepare(&mut scratch, stock);
     }
 }
@@ -119,7 +119,7 @@ const AIR: usize = 256 << 10;
 impl Stock {
     fn new(limit: u64) -> Self {
         Stock {
-            buffers: ArrayQueue::new(ARRIVALS),
+            buffers: ArrayQueue::new(BUFFERS),
             idle: AtomicU64::new(0),
             used: AtomicU64::new(0),
             limit: limit / 2,
