@@ -232,7 +232,7 @@ def main() -> None:
 
     summary = report.Report(
         machine=machine(),
-        command=shlex.join(["python", *sys.argv]),
+        command=shlex.join(["python", *sys.argv]).replace(str(Path.home()), "~"),
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         task={"count": arguments.count, "rounds": arguments.rounds, "workers": arguments.workers, "batch_size": 64},
         missing=bench.missing,
